@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import one_blas_thread
@@ -34,15 +35,10 @@ from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import check_epsilon, effective_nodes
 from graphtemper.card.response import Fitted, Response
 from graphtemper.errors import (
-    ChoiceError,
-    ConflictError,
-    DamagedError,
     GraphTemperError,
     GraphTemperWarning,
     InputError,
     ModelError,
-    OtherFeaturesError,
-    OtherModelError,
     VersionError,
 )
 from graphtemper.graph.graph import Graph, Nodes
@@ -332,7 +328,7 @@ class SourceCard:
         """
         if family not in {*self.families, *self.excluded}:
             present = ", ".join(self.families)
-            raise ChoiceError(f"unknown family {family!r}; the atlas has {present}.")
+            raise errors.choice(f"unknown family {family!r}; the atlas has {present}.")
         atlas = tuple(item for item in self.atlas if family not in item.families)
         fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
         excluded = tuple(sorted({*self.excluded, family}))
@@ -368,7 +364,7 @@ class SourceCard:
         the number of feature columns is read. The model is not run.
         """
         if graph.num_features != self.num_features:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
@@ -390,10 +386,12 @@ class SourceCard:
                 f"was built: {type(error).__name__}: {error}"
             ) from error
         if logits.shape != self.fingerprint.shape:
-            raise OtherModelError("the card was made for another model; build a card for this one.")
+            raise errors.other_model(
+                "the card was made for another model; build a card for this one."
+            )
         size = float(np.abs(self.fingerprint).max()) + 1e-6
         if not np.allclose(logits, self.fingerprint, atol=1e-3 * size, rtol=1e-3):
-            raise OtherModelError(
+            raise errors.other_model(
                 "the model answers a test graph differently from the model the card was made for; "
                 "build a card for this one."
             )
@@ -414,7 +412,7 @@ class SourceCard:
                 )
             return None
         if own:
-            raise ConflictError(
+            raise errors.conflict(
                 "the card was built without a second learner; build it with second=, or leave "
                 "second out here."
             )
@@ -456,11 +454,11 @@ class SourceCard:
         try:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
-            raise DamagedError(f"{path} is not JSON, so it is not a source card.") from error
+            raise errors.damaged(f"{path} is not JSON, so it is not a source card.") from error
         except VersionError as error:
             raise VersionError(f"{path}: {error}") from error
         except InputError as error:
-            raise DamagedError(f"{path}: {error}") from error
+            raise errors.damaged(f"{path}: {error}") from error
 
     def __repr__(self) -> str:
         excluded = f", without {', '.join(self.excluded[:8])}" if self.excluded else ""

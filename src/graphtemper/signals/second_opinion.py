@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import RANGE
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import RangeError, ShapeError
 from graphtemper.graph.graph import Graph
 
 Float32 = NDArray[np.float32]
@@ -102,19 +102,21 @@ def second_classes(second: Second, graph: Graph, num_classes: int) -> NDArray[np
     [0, 1]
     >>> second_classes(lambda graph: [0, 5], g, 2)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: second must predict classes from 0 to 1, not 5.
+    graphtemper.errors.InputError: second must predict classes from 0 to 1, not 5.
     """
     found = np.asarray(second(graph) if callable(second) else second)
     if found.ndim == 2 and found.shape[1] == num_classes:
         found = found.argmax(axis=1)
     if found.shape != (graph.num_nodes,) or not np.issubdtype(found.dtype, np.integer):
-        raise ShapeError(
+        raise errors.shape(
             f"second must give a class for each of the {graph.num_nodes} nodes, or scores of "
             f"{num_classes} classes, not an array of shape {found.shape}."
         )
     odd = found[(found < 0) | (found >= num_classes)]
     if odd.size:
-        raise RangeError(f"second must predict classes from 0 to {num_classes - 1}, not {odd[0]}.")
+        raise errors.range(
+            f"second must predict classes from 0 to {num_classes - 1}, not {odd[0]}."
+        )
     return found.astype(np.int64)
 
 
