@@ -319,10 +319,9 @@ def _has_rows(base: sqlite3.Connection, path: Path) -> bool:
     """Return whether a file holds a log; False if it is empty, an error if it is anything else."""
     if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         return False
-    for mark, error in {"application_id": errors.damaged, "user_version": VersionError}.items():
-        if base.execute(f"PRAGMA {mark}").fetchone()[0] != _MARKS[mark]:
-            raise error(
-                f"{path} is not a log of graphtemper monitor, or one of another version; choose "
-                "another file."
-            )
+    for mark, number in _MARKS.items():
+        if base.execute(f"PRAGMA {mark}").fetchone()[0] != number:
+            text = f"{path} is not a log of graphtemper monitor, or one of another version; choose "
+            error = VersionError if mark == "user_version" else errors.damaged
+            raise error(f"{text}another file.")
     return True
