@@ -46,7 +46,7 @@ from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
-from graphtemper.signals.second_opinion import Second, SecondOpinion, second_classes, sketch_weights
+from graphtemper.signals.second_opinion import SecondOpinion, sketch_weights
 from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50
@@ -75,8 +75,6 @@ class Plan:
         Logits on a small fixed graph; None if the model does not run there.
     environments
         Other labelled graphs, with their nodes.
-    second
-        Classes (N,) that a second learner of the caller's predicts; None for one of our own.
     """
 
     predictor: Predictor
@@ -89,7 +87,6 @@ class Plan:
     secret: int
     fingerprint: FloatArray | None
     environments: list[tuple[Graph, Nodes]]
-    second: NDArray[np.int64] | None = None
 
     @contextmanager
     def running(self, progress: Progress | bool | None) -> Iterator[Progress]:
@@ -125,15 +122,9 @@ def plan(
     environments: Sequence[LabelledGraph],
     budget: Budget,
     privacy: float | None,
-    second: Second | None = None,
 ) -> Plan:
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
     others = _environments(environments, graph, predictor, privacy)
-    if others and second is not None:
-        raise errors.conflict(
-            "environments of a card with a second learner are learned afterwards, with "
-            "card.learn(..., second=...)."
-        )
     planned = atlas.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
     rows, labels = _labelled(graph, nodes)
     passes, recorded = _recognised(predictor, graph)
@@ -156,7 +147,6 @@ def plan(
         secret=secret_seed(seed, rows, labels),
         fingerprint=recorded,
         environments=others,
-        second=None if second is None else second_classes(second, graph, observation.num_classes),
     )
 
 
@@ -303,8 +293,6 @@ def _with_second_opinion(
     """
     graph, nodes, labels = plan.graph, plan.observation.nodes, plan.labels
     classes = plan.observation.num_classes
-    if plan.second is not None:
-        return probe, float((plan.second[nodes] == predictions).mean())
     if classes > MOST_CLASSES:  # the coefficients would fill the card
         return probe, None
     columns = sketch_weights(probe.column_std, probe.seed)

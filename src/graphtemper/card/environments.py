@@ -123,14 +123,12 @@ def measure(
     name: str,
     when: When | None,
     privacy: float | None = None,
-    second: NDArray[np.int64] | None = None,
     old: ArrayLike | None = None,
 ) -> Environment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
     ``probe``, ``reference`` and ``privacy`` are those of the card. With an epsilon, labels are
-    randomised first: they may be those of the source. ``second`` are the classes (N,) by a learner
-    of the caller's, ``old`` earlier labels of the same nodes.
+    randomised first: they may be those of the source. ``old`` are earlier labels of the same nodes.
     """
     if not callable(predictor):
         raise errors.missing(
@@ -149,8 +147,7 @@ def measure(
         assert graph.labels is not None  # `check` refuses a graph without
         labels = private_labels(observation.all_logits, graph.labels, rows, privacy)[rows]
     observation = observation.at(probe.temperature)
-    other = None if second is None else second[rows]
-    measured = evidence.measure(observation, probe, second=other)
+    measured = evidence.measure(observation, probe)
     optimum = temperature.solve(observation.logits, labels).temperature
     accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
     sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)

@@ -39,7 +39,6 @@ from graphtemper.recalibration.reasons import (
 )
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.second_opinion import Second
 from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ def recalibrate(
     per_node: bool = False,
     budget: Budget = None,
     logits: ArrayLike | None = None,
-    second: Second | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -119,8 +117,6 @@ def recalibrate(
         `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
         smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
         whole graph. Logits that the model does not give there are refused.
-    second
-        The second learner on this graph, if the card was built with one.
 
     Examples
     --------
@@ -151,7 +147,7 @@ def recalibrate(
     sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
     passes = _passes(observation, card, budget, sample, compared)
     size = observation.graph.num_nodes, card.num_classes
-    reading, columns = read(card, observation, sample, second), []
+    reading, columns = read(card, observation, sample), []
     if earlier is not None:
         old = checked_earlier(earlier, *size)[observation.nodes]
         reading = replace(reading, earlier=design(observation.logits, old).mean(axis=0))
