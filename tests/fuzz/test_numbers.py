@@ -513,7 +513,8 @@ LARGE_JOB = """
 import hashlib
 import numpy as np
 from graphtemper import SourceCard, csbm, recalibrate
-from graphtemper.models import GCN, SIGN
+from graphtemper.models import SIGN
+from graphtemper_research.models import GCN
 few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 g = csbm.sample(20000, 4, 0.8, 1.0, num_classes=7, num_features=300, seed=1)
 model = SIGN(hops=2, max_iter=20).fit(g, range(1000))

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 from graphtemper import csbm, models  # noqa: E402
 from graphtemper._core.files import read_npz, write_npz  # noqa: E402
 from graphtemper.errors import InputError, MissingExtraError, VersionError  # noqa: E402
-from graphtemper.models.gcn import GCN  # noqa: E402
 from graphtemper.temperature.scaling import apply  # noqa: E402
+from graphtemper_research.models import GCN  # noqa: E402
 
 TRAIN, VAL, TEST = range(600), range(600, 800), slice(800, 1000)
 
@@ -151,7 +151,7 @@ def test_save_and_load(graph, model, tmp_path):
 def test_a_saved_model_predicts_without_torch(graph, model, tmp_path, monkeypatch):
     model.save(tmp_path / "gcn.npz")
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "graphtemper.models._gcn_training")
+    monkeypatch.delitem(sys.modules, "graphtemper_research.models.gcn_training")
     assert np.array_equal(models.load(tmp_path / "gcn.npz")(graph), model(graph))
     with pytest.raises(MissingExtraError):
         GCN().fit(graph)
@@ -224,7 +224,7 @@ def test_wrong_settings(wrong):
 
 
 def test_patience_is_the_rule_of_gat(graph):
-    from graphtemper.models._gcn_training import _Watch
+    from graphtemper_research.models.gcn_training import _Watch
 
     watch = _Watch(2)
     scores = [(1.0, 0.5), (0.9, 0.6), (0.8, 0.5), (0.95, 0.6), (0.9, 0.5), (0.9, 0.5)]

@@ -20,10 +20,10 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models.losses import named
 from graphtemper.models.passes import ProjectedPasses
 from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
+from graphtemper_research.models.losses import named
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -47,7 +47,7 @@ class GCN(HasParameters):
     dropout : float
         Fraction of hidden units dropped in training; the input features are not dropped.
     loss : {"cross-entropy", "focal", "gcl"}
-        Training loss; see `graphtemper.models.losses`.
+        Training loss; see `graphtemper_research.models.losses`.
     gamma : float, optional
         Strength of the focal or GCL loss; None means that loss's default.
     seed : int
@@ -135,7 +135,7 @@ class GCN(HasParameters):
             Called with (epoch, number of epochs) after every epoch.
         """
         try:
-            from graphtemper.models._gcn_training import Settings, train
+            from graphtemper_research.models.gcn_training import Settings, train
         except ImportError as error:
             raise MissingExtraError(
                 "training a GCN needs torch; run pip install 'graphtemper[pyg]'."
