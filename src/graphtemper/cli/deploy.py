@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
 from graphtemper.cli.decisions import Decisions
@@ -13,7 +14,6 @@ from graphtemper.cli.ends import CLOSED, end
 from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Target, read_budget
 from graphtemper.cli.output import print_closed, print_json, print_line, print_rows, working
 from graphtemper.cli.stored import Stored, recalibrate_stored
-from graphtemper.errors import ConflictError, MissingError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -60,7 +60,7 @@ def recalibrate(
     if stored.features is not None:
         others = (labels, earlier, class_shares, report, budget, deployed.nodes, deployed.split)
         if per_node or decisions != _NOTHING or any(item is not None for item in others):
-            raise ConflictError(
+            raise errors.conflict(
                 "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
                 "--sample, --scheduler, --seed, --out and --json; leave the others out."
             )
@@ -156,7 +156,7 @@ def run(
     from graphtemper.scale.logits.logit_tables import read_logits
 
     if deployed.predict is None and deployed.logits is None:
-        raise MissingError("give the model with --predict, its logits with --logits, or both.")
+        raise errors.missing("give the model with --predict, its logits with --logits, or both.")
     source = SourceCard.load(deployed.card)
     target = Graph.load(graph)
     nodes = choose_nodes(target, deployed.nodes, deployed.split)

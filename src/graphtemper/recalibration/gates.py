@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphtemper.errors import ChoiceError
+from graphtemper import errors
 from graphtemper.metrics.decisions import NAMES as DECISIONS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Gate:
     'low'
     >>> Gate.parse("accuracy=1")
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: cannot read the gate 'accuracy=1'; write abstain, caution, \
+    graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
 drop, change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope, \
 confidence, precision, recall or another metric by <, <=, > or >= with a plain number (0.8, not \
 80%).
@@ -72,7 +72,7 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
             return cls(word, word)
         match = _COMPARISON.fullmatch(word)
         if match is None or not math.isfinite(float(match[5])):
-            raise ChoiceError(
+            raise errors.choice(
                 f"cannot read the gate {text!r}; write abstain, caution, drop, change, or a "
                 'comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope, '
                 "confidence, precision, recall or another metric by <, <=, > or >= with a plain "
