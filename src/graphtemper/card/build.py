@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas
@@ -35,13 +35,7 @@ from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
 from graphtemper.card.response import Fitted, fit_atlas
-from graphtemper.errors import (
-    ConflictError,
-    GraphTemperWarning,
-    MissingError,
-    NotLogitsError,
-    TooFewError,
-)
+from graphtemper.errors import GraphTemperWarning
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import project
 from graphtemper.models.passes import Passes, passes_of
@@ -161,7 +155,7 @@ def _environments(
 ) -> list[tuple[Graph, Nodes]]:
     others = checked_environments(given, graph, unread_fields(predictor))
     if privacy is not None and check_epsilon(privacy) and others:
-        raise ConflictError(
+        raise errors.conflict(
             "a private card is built without environments; let it learn from them afterwards."
         )
     return others
@@ -187,7 +181,7 @@ def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np
             stacklevel=2,
         )
     if rows.size < FEWEST_NODES:
-        raise TooFewError(
+        raise errors.too_few(
             f"a source card needs at least {FEWEST_NODES} labelled nodes{where}, but has "
             f"{rows.size}."
         )
@@ -200,7 +194,7 @@ def _recognised(predictor: Predictor, graph: Graph) -> tuple[Passes, FloatArray 
     A model that changes its input or its answers is refused before it sees the graph.
     """
     if not callable(predictor):
-        raise MissingError(
+        raise errors.missing(
             "a card needs the model, to run it on shifted graphs: a function graph -> logits (N, "
             f"K), not a {type(predictor).__name__}."
         )
@@ -217,7 +211,7 @@ def _check_classes(
     """Refuse too many classes for the nodes or the card, and environments with other classes."""
     classes, rows = observation.num_classes, observation.nodes
     if rows.size < classes:
-        raise TooFewError(
+        raise errors.too_few(
             f"the model has {classes} classes but only {rows.size} labelled nodes are given; a "
             "source card needs at least one node per class."
         )
@@ -259,7 +253,7 @@ def measure(plan: Plan) -> Measured:
     labels, graph = plan.labels, plan.graph
     fitted = temperature.solve(plan.observation.logits, labels)
     if fitted.status == "undetermined":
-        raise NotLogitsError("every node's logits are equal, so there is nothing to calibrate.")
+        raise errors.not_logits("every node's logits are equal, so there is nothing to calibrate.")
     observation = plan.observation.at(fitted.temperature)
     predictions = observation.predictions
     accuracy = float((predictions == labels).mean())

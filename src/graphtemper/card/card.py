@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import one_blas_thread
@@ -32,16 +33,7 @@ from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import check_epsilon, effective_nodes
 from graphtemper.card.response import Fitted, Response
-from graphtemper.errors import (
-    ChoiceError,
-    DamagedError,
-    GraphTemperError,
-    InputError,
-    ModelError,
-    OtherFeaturesError,
-    OtherModelError,
-    VersionError,
-)
+from graphtemper.errors import GraphTemperError, InputError, ModelError, VersionError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import (
     Predictor,
@@ -146,7 +138,7 @@ class SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
         A model of your own takes at most 500 passes, which is the default budget; how many is in
-        ``card.passes``. SIGN, SGC, GCN and models that declare fast passes
+        ``card.passes``. SIGN, SGC and models that declare fast passes
         (`graphtemper.models.Passes`) need a small part of that work, and are measured thoroughly
         unless a budget is given.
 
@@ -318,7 +310,7 @@ class SourceCard:
         """
         if family not in {*self.families, *self.excluded}:
             present = ", ".join(self.families)
-            raise ChoiceError(f"unknown family {family!r}; the atlas has {present}.")
+            raise errors.choice(f"unknown family {family!r}; the atlas has {present}.")
         atlas = tuple(item for item in self.atlas if family not in item.families)
         fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
         excluded = tuple(sorted({*self.excluded, family}))
@@ -354,7 +346,7 @@ class SourceCard:
         the number of feature columns is read. The model is not run.
         """
         if graph.num_features != self.num_features:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
@@ -376,10 +368,12 @@ class SourceCard:
                 f"was built: {type(error).__name__}: {error}"
             ) from error
         if logits.shape != self.fingerprint.shape:
-            raise OtherModelError("the card was made for another model; build a card for this one.")
+            raise errors.other_model(
+                "the card was made for another model; build a card for this one."
+            )
         size = float(np.abs(self.fingerprint).max()) + 1e-6
         if not np.allclose(logits, self.fingerprint, atol=1e-3 * size, rtol=1e-3):
-            raise OtherModelError(
+            raise errors.other_model(
                 "the model answers a test graph differently from the model the card was made for; "
                 "build a card for this one."
             )
@@ -420,11 +414,11 @@ class SourceCard:
         try:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
-            raise DamagedError(f"{path} is not JSON, so it is not a source card.") from error
+            raise errors.damaged(f"{path} is not JSON, so it is not a source card.") from error
         except VersionError as error:
             raise VersionError(f"{path}: {error}") from error
         except InputError as error:
-            raise DamagedError(f"{path}: {error}") from error
+            raise errors.damaged(f"{path}: {error}") from error
 
     def __repr__(self) -> str:
         excluded = f", without {', '.join(self.excluded[:8])}" if self.excluded else ""

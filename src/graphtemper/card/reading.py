@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
@@ -31,7 +32,7 @@ from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
-from graphtemper.errors import InputError, OtherClassesError
+from graphtemper.errors import InputError
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
 from graphtemper.signals.gains import Gains
@@ -335,7 +336,7 @@ def read(
     True
     """
     if observation.num_classes != card.num_classes:
-        raise OtherClassesError(
+        raise errors.other_classes(
             f"the card is for {card.num_classes} classes but the model gives "
             f"{observation.num_classes}."
         )

@@ -32,9 +32,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.errors import InputError, RangeError
+from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, multiply, project
@@ -218,7 +219,7 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
         largest = np.abs(logits).max(axis=1)
     if not (largest < _LARGEST_LOGIT).all():
         row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
-        raise RangeError(
+        raise errors.range(
             f"the logits of node {nodes[row]} reach {largest[row]:.3g} times the "
             "source temperature, too large to measure; check the model's scale."
         )
