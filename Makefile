@@ -12,7 +12,7 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly durations browser slow paper bench evidence scaling clean
+.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly browser slow paper bench evidence scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -91,8 +91,7 @@ $(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
 	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
-# The API pages import every module, so this needs the packages of the tests. With Chromium, the pages
-# also get screenshots and the method page a PDF; without it, notes say that these are missing.
+# The API pages import every module, so this needs the packages of the tests.
 docs: $(VENV)/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
@@ -115,9 +114,9 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# Two workers. The tests of a file run on one of them, so that its fixtures are made once, and long
-# files come first (conftest.py). Tests of the site are skipped where `make docs` has not run.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Two workers. The tests of a file run on one of them, so that its fixtures are made once. Tests of the
+# site are skipped where `make docs` has not run.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 unit: $(VENV)/.test kernels
 	$(PYTEST) -m 'not slow and not nightly' --durations=30
 
@@ -126,13 +125,9 @@ nightly: $(VENV)/.test kernels $(VENV)/.chromium docs
 	GRAPHTEMPER_FUZZ=100 $(PYTEST) -m 'nightly and not slow'
 	$(MAKE) faults
 
-# The processor seconds of each file, which decide the order of the files.
-durations: $(VENV)/.test kernels docs
-	$(PYTEST) -m 'not slow and not nightly' --record-durations
-
 # The library without torch and without extras, in under three minutes.
 test-core: $(CORE)/.core kernels
-	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile --no-loadscope-reorder
+	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
 
 browser: $(VENV)/.test docs
 	sh scripts/install_chromium.sh
@@ -152,7 +147,8 @@ bench: $(VENV)/.bench kernels
 # benchmarks.large` draws them first, which needs 20 GB of disk.
 evidence: $(VENV)/.bench kernels
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
-	$(BIN)/python scripts/readme.py --measure
+	$(BIN)/python -m graphtemper_research.trials.months README.md docs/results
+	$(BIN)/python -m graphtemper_research.pages
 	$(BIN)/python -m benchmarks.modules
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.run

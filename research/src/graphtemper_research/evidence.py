@@ -83,7 +83,6 @@ JOBS = (
     _bench("sessions", "sessions"),
     _bench("sets", "sets"),
     _bench("paper-setting", "paper_setting"),
-    _bench("outlook-signals", "outlook_signals"),
     _bench("natural-pairs", "natural_shifts"),
     _bench("controls", "controls"),
     _bench("monitoring", "monitoring"),
@@ -102,7 +101,7 @@ SPEED = (
 )
 """Made by `benchmarks`, alone on the machine: seconds, which depend on it."""
 README = ("months.json",)
-"""Made by ``scripts/readme.py --measure``."""
+"""Made by `trials.months`."""
 
 
 def done(job: Job, work: Path) -> bool:

@@ -1,10 +1,8 @@
 """Every number that a page shows, by name: the one way from result files to README, docs, reports.
 
 `values` returns sentences and Markdown tables by name. The documentation shows them as
-substitutions (``{{ summary }}``); `filled` puts them between the marks of files that are read as
-they are, such as the README, and `pages` returns every committed page that is made of results.
-
-    python -m graphtemper_research.numbers    # write them, from the root of a checkout
+substitutions (``{{ summary }}``), and `filled` puts them between the marks of files that are read
+as they are, such as the README. `graphtemper_research.pages` writes those.
 
 Means are over families first, so that a large family does not decide them. Every comparison has a
 row or a column for doing nothing and for the source temperature.
@@ -26,6 +24,8 @@ NOTHING, SOURCE, BEST = "doing nothing", "source temperature", "best temperature
 REFERENCES = {NOTHING: "ece uncalibrated", SOURCE: "ece source-T"}
 ABSENT = "–"
 _LARGEST = 64_000_000
+# A cell that begins with a number, perhaps in bold, or has none.
+_NUMBER = re.compile(r"\W*(\d|$)")
 
 
 class Results:
@@ -53,7 +53,7 @@ class Results:
         pages = [name for name in names if (self.folder / f"{name}.md").is_file()]
         links = ", ".join(f"[{name.rpartition('/')[2]}](/results/{name}.md)" for name in pages)
         words = stamped([self.read(name) for name in names])
-        return f"{words[:-1]}: {links}." if links else words
+        return f"{words[:-1]}: {links}." if links and words else words
 
 
 def stamped(contents: Iterable[Any]) -> str:
@@ -66,11 +66,11 @@ def stamped(contents: Iterable[Any]) -> str:
     """
     stamps = [content.get("measured") for content in contents if isinstance(content, dict)]
     words = dict.fromkeys(f"{one['version']} ({one['commit'][:7]})" for one in stamps if one)
-    return f"Measured at {' and '.join(words)}." if words else "Measured by an unknown version."
+    return f"Measured at {' and '.join(words)}." if words else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table whose columns after the first are aligned to the right.
+    """Return a Markdown table; columns of numbers are aligned to the right.
 
     Examples
     --------
@@ -79,8 +79,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     | --- | ---: |
     | cora | 0.1 |
     """
-    lines = [["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, *lines))
+    body = list(rows)
+    columns = list(zip(*body, strict=True))[1:]
+    marks = ["---:" if all(map(_NUMBER.match, column)) else "---" for column in columns]
+    lines = (head, ["---", *marks], *body)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def average(rows: Iterable[Row], key: str) -> float | None:
@@ -118,7 +121,10 @@ def grid(
 
 def by_family(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Return rows by family and number of pairs, in alphabetical order."""
-    return {f"{name} ({len(own)} pairs)": own for (name,), own in sorted(grouped(rows, "family").items())}
+    return {
+        f"{name} ({len(own)} pairs)": own
+        for (name,), own in sorted(grouped(rows, "family").items())
+    }
 
 
 def natural_pairs(results: Results) -> list[dict[str, Any]]:
@@ -138,7 +144,9 @@ def settings(results: Results) -> dict[str, list[float | None]]:
     labels = ("mean gap", "pooled-T", "latest-T")
     simple = min(labels, key=lambda name: average(places, f"ece {name}") or 1.0)
 
-    def errors(rows: list[dict[str, Any]], *names: str | None, head: str = "ece ") -> list[float | None]:
+    def errors(
+        rows: list[dict[str, Any]], *names: str | None, head: str = "ece "
+    ) -> list[float | None]:
         return [None if name is None else average(rows, head + name) for name in names]
 
     def count(rows: list[dict[str, Any]]) -> int:
@@ -213,20 +221,18 @@ def trust(results: Results) -> str:
     ours = results.bar("atlas/atlas_bench", "SIGN, known family: harmful trust")
     other = "SIGN, labels of the card's nodes at the target: harmful trust"
     harm = results.bar("atlas/atlas_bench", other)["measured"]
-    held = [
-        f"{results.bar('atlas/atlas_bench', f'{trial}, homophily, {kind} family: coverage of trusted intervals')['measured']:.0%}"
-        for kind in ("known", "unknown")
-        for trial in ("SIGN", "GCN")
-    ]
+    kinds = [(trial, kind) for kind in ("known", "unknown") for trial in ("SIGN", "GCN")]
+    bars = [f"{t}, homophily, {kind} family: coverage of trusted intervals" for t, kind in kinds]
+    held = [f"{results.bar('atlas/atlas_bench', bar)['measured']:.0%}" for bar in bars]
     return (
         "Is `trust` earned? With SIGN and the kind of shift in the card, "
-        f"{ours['measured']:.0f} of {ours['note'].partition(' trust')[0]} trusted answers are worse "
-        "than the source temperature by more than 0.02 ECE. For a temperature fitted to labels of "
-        f"a quarter of the target, the number is {harm:.0f}.\n\n"
+        f"{ours['measured']:.0f} of {ours['note'].partition(' trust')[0]} trusted answers are "
+        "worse than the source temperature by more than 0.02 ECE. For a temperature fitted to "
+        f"labels of a quarter of the target, the number is {harm:.0f}.\n\n"
         "Its weakest place is a change of homophily alone: edges link equal classes more or less "
         "often, and features stay. There the trusted 90 % intervals hold in "
         f"{held[0]} of cases with SIGN and {held[1]} with a GCN if the card knows such shifts, as "
-        f"every card does by default, and in {held[2]} and {held[3]} if they are left out of the card."
+        f"every card does by default, and in {held[2]} and {held[3]} if they are left out."
     )
 
 
@@ -399,13 +405,14 @@ def paper_words(results: Results) -> str:
     rows = results.rows("atlas/paper_setting")
     near = sum(row["excess"] <= 0.005 for row in rows)
     parts = [
-        "on {graph} the ECE is {ece atlas:.3f} with the atlas, {ece oracle-T:.3f} with the oracle's "
-        "temperature, {ece source-T:.3f} with the source's and {ece STAC:.3f} with STAC (printed: "
-        "{printed:.3f})".format_map(row)
+        "on {graph} the ECE is {ece atlas:.3f} with the atlas, {ece oracle-T:.3f} with the "
+        "oracle's temperature, {ece source-T:.3f} with the source's and {ece STAC:.3f} with STAC "
+        "(printed: {printed:.3f})".format_map(row)
         for row in rows
         if row["graph"] in ("minesweeper", "tolokers")
     ]
-    return f"{'; '.join(parts)}. Of {len(rows)} graphs, the atlas is within 0.005 of the oracle on {near}."
+    words = f"Of {len(rows)} graphs, the atlas is within 0.005 of the oracle on {near}."
+    return f"{'; '.join(parts)}. {words}"
 
 
 def environments_families(results: Results) -> str:
@@ -425,7 +432,7 @@ def environments_families(results: Results) -> str:
         for name in ("ece all environments", "ece mean gap")
     )
     words = (
-        f"The error of the accuracy is {cell(rows, 'error all environments')} with all environments "
+        f"The error of the accuracy is {cell(rows, 'error all environments')} with all of them "
         f"and {cell(rows, 'error no environment')} without any. The 90 % interval with all covers "
         f"the truth in {cell(rows, 'held all environments:.0%')} of the pairs. {ours:.0%} of them "
         "end up worse than at the source temperature by more than 0.02, and "
@@ -583,7 +590,10 @@ def decisions(results: Results) -> str:
     ]
     head = ["", "error of precision", "recall", "F1", f"over {SOURCE}", "by family"]
     return (
-        table([*head, "interval holds: precision", "recall", "F1"], (r for r in body if r[1] != ABSENT))
+        table(
+            [*head, "interval holds: precision", "recall", "F1"],
+            (r for r in body if r[1] != ABSENT),
+        )
         + "\n\nWithout labels, the source temperature has the smaller mean error in: "
         f"{', '.join(sorted(worse)) or 'none'}."
     )
@@ -778,7 +788,6 @@ COMPARED = {
     "measured_natural_labels": ("atlas/natural_labels", ""),
     "measured_natural_rule": ("atlas/natural_rule", ""),
     "measured_sessions": ("atlas/sessions", ""),
-    "measured_outlook_signals": ("atlas/outlook_signals", ""),
     "measured_monitoring": ("atlas/monitoring", ""),
 }
 
@@ -790,17 +799,19 @@ def values(folder: Path) -> dict[str, str]:
     for name, (file, head) in COMPARED.items():
         named[name] = (compared(results, file, head), (file,))
     return {
-        name: f"{text}\n\n{results.stamp(*files)}" if files else text
+        name: f"{text}\n\n{results.stamp(*files)}".strip() if files else text
         for name, (text, files) in named.items()
     }
 
 
-def filled(text: str, named: Mapping[str, str]) -> str:
-    """Return a file with the values between its marks ``<!-- name -->`` and ``<!-- /name -->``.
+def filled(text: str, named: Mapping[str, str], base: str = "") -> str:
+    r"""Return a file with the values between its marks ``<!-- name -->`` and ``<!-- /name -->``.
+
+    ``base`` is where the file finds the documentation, for the links of values.
 
     Examples
     --------
-    >>> print(filled("Found:\\n<!-- share -->\\n<!-- /share -->", {"share": "61 %"}))
+    >>> print(filled("Found:\n<!-- share -->\n<!-- /share -->", {"share": "61 %"}))
     Found:
     <!-- share -->
     61 %
@@ -808,7 +819,7 @@ def filled(text: str, named: Mapping[str, str]) -> str:
     """
     return re.sub(
         r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)",
-        lambda match: f"{match[1]}{named[match[2]]}\n{match[3]}",
+        lambda match: f"{match[1]}{named[match[2]].replace('](/', f']({base}')}\n{match[3]}",
         text,
         flags=re.S,
     )

@@ -8,7 +8,6 @@ Module, name for `graphtemper paper`, and content with its label in the paper:
 `extensions`        extensions   Figure `fig:ext`: self-loops and several classes
 `bound`             bound        Figure `fig:bound`: the bound of Proposition 4
 `temperature_grid`  temperature  Figure `fig:temp`: the temperature over homophily and SNR
-`label_free`        label-free   beyond the paper: the temperature from unlabelled logits
 `synthetic`         synthetic    Figure `fig:mech` and the synthetic tables: STAC on block models
 `real`              real         Figure `fig:real`, Table `tab:real`: STAC on real graphs
 `sweep`             sweep        Figure `fig:sweep`: the gap against feature noise
@@ -43,7 +42,6 @@ FIGURES = {
     "extensions": "graphtemper_research.paper.extensions",
     "bound": "graphtemper_research.paper.bound",
     "temperature": "graphtemper_research.paper.temperature_grid",
-    "label-free": "graphtemper_research.paper.label_free",
     "synthetic": "graphtemper_research.paper.synthetic",
     "real": "graphtemper_research.paper.real",
     "sweep": "graphtemper_research.paper.sweep",
