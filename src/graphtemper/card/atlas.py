@@ -31,7 +31,6 @@ from graphtemper.shifts.base import Seen
 from graphtemper.signals.covariances import column_halves
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation, SeenFeatures, unlabelled
-from graphtemper.signals.passes import Keys, node_keys
 from graphtemper.signals.second_opinion import SKETCH, sketch_weights
 from graphtemper.signals.views import share_own_views
 
@@ -222,9 +221,7 @@ class Source:
             if graph.is_plain and graph.edges is self.graph.edges:
                 graph = self._unlabelled
             seen, moved = reader.of(features), features.columns is not reader.columns
-        observation = Observation(
-            self.predictor, graph, self.nodes, seed=seed, seen=seen, keys=self.keys
-        )
+        observation = Observation(self.predictor, graph, self.nodes, seed=seed, seen=seen)
         if self.own is not None and not moved:
             share_own_views(self.own, observation)
         return observation.at(self.probe.temperature)
@@ -247,11 +244,6 @@ class Source:
             return None
         columns = project(self.graph.features, everything)
         return _Reader(passes, halves, everything, columns.astype(np.float32, copy=False))
-
-    @cached_property
-    def keys(self) -> Keys:
-        """A number per node of the source, by which it is drawn under every shift."""
-        return node_keys(self.graph)
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
         """Return the row of the atlas for a shift, scored on secret two thirds of the nodes.
@@ -348,7 +340,7 @@ def survey(
     report(0, len(planned))
     # A model that runs alone may use all cores.
     shared = passes_of(source.predictor).thread_safe
-    _ = source.reader, source.keys  # before threads share them
+    _ = source.reader  # before threads share them
     pool = ThreadPoolExecutor(num_cores()) if shared else None
     try:
         with one_blas_thread(also_openmp=shared):
