@@ -22,12 +22,12 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal import aps, threshold
 from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.models import GCN
 
 NAME = "cf_gnn_sets"
 SPLITS = 3

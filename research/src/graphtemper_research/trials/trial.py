@@ -21,7 +21,7 @@ from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
 from graphtemper.estimators import ATC, DoC
 from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN, SIGN
+from graphtemper.models import SIGN
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import Recalibration
 from graphtemper.signals.observation import Observation
@@ -29,6 +29,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.models import GCN
 from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
 Indices = NDArray[np.int64]
