@@ -54,7 +54,6 @@ def test_renumbered_nodes_and_reordered_edges_have_nearly_the_same_answer(used, 
         one, two = (recalibrate(predictor, g, card, per_node=per_node) for g in (target, other))
         half = (one.accuracy.high - one.accuracy.low) / 2.0
         assert two.accuracy.value == pytest.approx(one.accuracy.value, abs=half / 2.0)
-        assert two.verdict == one.verdict
         np.testing.assert_array_equal(
             two.probabilities.argmax(axis=1), one.probabilities[order].argmax(axis=1)
         )
