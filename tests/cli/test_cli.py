@@ -76,19 +76,6 @@ def atlas_cells(folder):
     return ("atlas", "--graphs", GRAPH), "atlas_bench"
 
 
-def natural_cells(folder):
-    from graphtemper_research.trials import natural_shifts
-    from graphtemper_research.trials.trial import METHODS
-
-    if not all(find_graph(f"county_{year}") for year in (2012, 2016)):
-        pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
-    rows = [{"target": "county_2016", **scored(method)} for method in METHODS]
-    head = {"schema": natural_shifts.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
-    graphs = ["county_2012", "county_2016"]
-    cell(folder, "county_2012-SIGN-1", rows, graphs, group="counties", **head)
-    return ("natural-pairs", "--groups", "counties"), "natural_shifts"
-
-
 def label_cells(folder):
     from graphtemper_research.trials import label_budgets
 
@@ -150,7 +137,6 @@ def per_node_cells(folder):
     "make",
     [
         atlas_cells,
-        natural_cells,
         label_cells,
         control_cells,
         paper_cells,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graphtemper_research.trials.natural_families import Family, scored_nodes
 
 from graphtemper import Graph, csbm, metrics
 from graphtemper.errors import (
@@ -22,7 +23,6 @@ from graphtemper.errors import (
 )
 from graphtemper_research.natural_benchmark import loader, scoring
 from graphtemper_research.natural_benchmark.folder import write_folder
-from graphtemper_research.trials.natural_families import Family, scored_nodes
 from graphtemper_research.trials.trial import halves
 
 ALONE = """

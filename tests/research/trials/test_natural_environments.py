@@ -4,16 +4,6 @@ import json
 
 import numpy as np
 import pytest
-
-from graphtemper import Graph, csbm, metrics, temperature
-from graphtemper.errors import ChoiceError, EmptyError
-from graphtemper_research.trials import (
-    natural_environments,
-    natural_labels,
-    natural_places,
-    natural_rule,
-    trial,
-)
 from graphtemper_research.trials.natural_environments import compare, family_means
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
 from graphtemper_research.trials.natural_places import (
@@ -24,6 +14,16 @@ from graphtemper_research.trials.natural_places import (
     POISONED,
     SOURCE,
     methods,
+)
+
+from graphtemper import Graph, csbm, metrics, temperature
+from graphtemper.errors import ChoiceError, EmptyError
+from graphtemper_research.trials import (
+    natural_environments,
+    natural_labels,
+    natural_places,
+    natural_rule,
+    trial,
 )
 
 pytestmark = pytest.mark.nightly

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from graphtemper_research.trials.natural_families import Family, task
 from tests.helpers import block_model
 
 from graphtemper.errors import ChoiceError
 from graphtemper_research.trials import natural_families
-from graphtemper_research.trials.natural_families import Family, task
 
 
 @pytest.fixture

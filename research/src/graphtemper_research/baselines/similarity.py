@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphtemper import Graph
 from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
@@ -21,7 +22,6 @@ from graphtemper.calibrators.gats import (
 )
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.errors import ShapeError
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import metrics, temperature
-from graphtemper._core.reproducible import stream
+from graphtemper import Graph, metrics, temperature
 from graphtemper.calibrators import (
     GATS,
     CaGCN,
@@ -26,7 +25,6 @@ from graphtemper.calibrators import (
     TemperatureScaling,
 )
 from graphtemper.errors import NoLabelsError
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models import GCN
 from graphtemper_research.baselines.dirichlet import Dirichlet
@@ -40,6 +38,7 @@ from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
+from graphtemper_research.harness.numbers import stream
 
 NAME = "calibrators_in_distribution"
 GRAPHS = ("cora", "citeseer")

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.models import GCN
+from graphtemper_research.harness.numbers import FloatArray
 from graphtemper_research.retrained.base import Retrained, training_nodes
 
 

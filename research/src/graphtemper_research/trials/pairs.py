@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from graphtemper import Graph
 from graphtemper.errors import ChoiceError, EmptyError
-from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness.cells import Case, Show
 from graphtemper_research.harness.frame import Row, Rows
