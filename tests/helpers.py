@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphtemper import Graph, csbm, report
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import GraphTemperError, MissingExtraError
 
 # Modules that only an extra or the research package installs, and the name of it.
 EXTRAS = {
@@ -41,6 +42,17 @@ _REASONS = {
 }
 # Looked up once, before any test pretends that a module is missing.
 MISSING = {name: why for name, why in _REASONS.items() if importlib.util.find_spec(name) is None}
+
+
+@contextmanager
+def raises(expected, match=None):
+    """Expect an error: a class, the code of one of the library's errors, or a tuple of these."""
+    wanted = expected if isinstance(expected, tuple) else (expected,)
+    codes = [item for item in wanted if isinstance(item, str)]
+    classes = tuple(item for item in wanted if not isinstance(item, str))
+    with pytest.raises((GraphTemperError, *classes) if codes else classes, match=match) as caught:
+        yield caught
+    assert isinstance(caught.value, classes) or caught.value.code in codes, caught.value
 
 
 def needs(*modules):

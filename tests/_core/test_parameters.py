@@ -5,12 +5,12 @@ import inspect
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.helpers import raises
 
 from graphtemper import estimators, models
 from graphtemper._core.parameters import HasParameters
 from graphtemper.calibrators import REGISTRY
 from graphtemper.calibrators.conformal import ConformalSets
-from graphtemper.errors import ChoiceError, RangeError
 from graphtemper.models import SIGN
 
 ESTIMATORS = [
@@ -55,13 +55,13 @@ def test_parameters_are_the_arguments_of_the_constructor(method):
     again = method(**params)
     assert all(again.get_params(deep=False)[name] is value for name, value in params.items())
     assert again.set_params(**params).get_params(deep=False) == params
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         again.set_params(nonsense=1)
 
 
 def test_a_bad_value_leaves_the_object_as_it_was():
     model = SIGN(hops=1)
-    with pytest.raises(RangeError):
+    with raises("range"):
         model.set_params(C=3.0, hops=-1)
     assert model.get_params() == SIGN(hops=1).get_params()
 

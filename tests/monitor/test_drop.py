@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.errors import RangeError
 from graphtemper.monitor import Entry, Gate, Labelled, drops, limits_of
 from graphtemper.monitor.drop import upper_bound
 
@@ -136,7 +136,7 @@ def test_limits_are_the_source_and_gates_from_below():
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, float("nan")])
 def test_the_rate_is_a_probability(rate):
-    with pytest.raises(RangeError):
+    with raises("range"):
         drops([ENTRY], {"source": 0.9}, rate)
 
 

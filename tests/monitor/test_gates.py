@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import ChoiceError
 from graphtemper.monitor import Entry, Gate
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
@@ -44,7 +44,7 @@ def test_conditions(text, closed):
     ],
 )
 def test_a_gate_that_cannot_be_parsed(text):
-    with pytest.raises(ChoiceError) as refused:
+    with raises("choice") as refused:
         Gate.parse(text)
     for word in ("change", "accuracy, low, high, temperature, slope, confidence", "<=", "80%"):
         assert word in str(refused.value)

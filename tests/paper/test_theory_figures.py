@@ -8,8 +8,8 @@ import csv
 import json
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import ChoiceError
 from graphtemper_research import paper as experiments
 from graphtemper_research.harness.outcome import render_results
 from graphtemper_research.paper import extensions, temperature_grid
@@ -107,10 +107,10 @@ def test_figures_go_by_their_numbers_too():
         assert experiments.named(name) == "slope"
     assert experiments.named("table2") == experiments.named("tab 2") == "real"
     for name in ("fig3", "table1"):
-        with pytest.raises(ChoiceError):
+        with raises("choice"):
             experiments.named(name)
 
 
 def test_unknown_figure():
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         experiments.run("nothing")

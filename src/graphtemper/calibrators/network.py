@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
     check_choice,
@@ -17,7 +18,6 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, TemperatureCalibrator
-from graphtemper.errors import MissingError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -109,7 +109,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         if self.stop == "calibration":
             return train_until(problem, schedule, fit, fit, self.seed)
         if labelled.train_nodes is None or labelled.train_labels is None:
-            raise MissingError(
+            raise errors.missing(
                 'stop="train" needs train_nodes=... with labels; pass them or use stop="folds".'
             )
         until = Part.of(labelled.train_nodes, labelled.train_labels)

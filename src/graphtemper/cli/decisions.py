@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
+from graphtemper import errors
 from graphtemper.cli.options import Repeated
-from graphtemper.errors import MissingError, ShapeError, TableError
 
 if TYPE_CHECKING:
     from graphtemper.monitor.gates import Gate
@@ -49,7 +49,7 @@ class Asked:
     def asked(self) -> dict[str, Any]:
         """What `Recalibration.metrics` is called with, but for segments; empty for nothing."""
         if self.positive is None and (self.threshold is not None or self.review is not None):
-            raise MissingError("--threshold and --review are about a class; give --positive.")
+            raise errors.missing("--threshold and --review are about a class; give --positive.")
         costs = None if self.costs is None else read_costs(self.costs)
         named = {"positive": self.positive, "threshold": self.threshold}
         given = named | {"k": self.review, "costs": costs}
@@ -95,7 +95,7 @@ class Decisions(Asked):
             names = [line.strip() for line in lines]
         if names is None or len(names) != graph.num_nodes:
             found = "no environments" if names is None else f"{len(names)} lines"
-            raise ShapeError(
+            raise errors.shape(
                 f"--segments {self.segments}: the graph has {graph.num_nodes} nodes but there are "
                 f"{found}; name one segment for each node."
             )
@@ -109,7 +109,7 @@ class Decisions(Asked):
         gates = [Gate.parse(text) for text in self.fail_if or ()]
         for gate in gates:
             if gate.field.endswith("_at_k") and self.review is None:
-                raise MissingError(f"the condition {gate.text!r} needs k; give --review.")
+                raise errors.missing(f"the condition {gate.text!r} needs k; give --review.")
         return gates
 
 
@@ -123,7 +123,7 @@ def read_costs(path: Path) -> list[list[float]]:
             if line.strip():
                 rows.append([float(cell) for cell in line.split(",")])
         except ValueError as error:
-            raise TableError(
+            raise errors.table(
                 f"{path}, line {number}: {line.strip()[:40]!r} is not a row of numbers."
             ) from error
     return rows

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from graphtemper import errors
 from graphtemper._core.printable import printable
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
@@ -14,7 +15,6 @@ from graphtemper.cli.decisions import FAILED, Decisions
 from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Target, read_budget
 from graphtemper.cli.output import print_json, print_line, print_rows, working
 from graphtemper.cli.stored import Stored, recalibrate_stored
-from graphtemper.errors import ConflictError, MissingError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -61,7 +61,7 @@ def recalibrate(
     if stored.features is not None:
         others = (labels, earlier, class_shares, report, budget, deployed.nodes, deployed.split)
         if per_node or decisions != _NOTHING or any(item is not None for item in others):
-            raise ConflictError(
+            raise errors.conflict(
                 "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
                 "--sample, --scheduler, --seed, --out and --json; leave the others out."
             )
@@ -152,7 +152,7 @@ def run(
     from graphtemper.scale.logits.logit_tables import read_logits
 
     if deployed.predict is None and deployed.logits is None:
-        raise MissingError("give the model with --predict, its logits with --logits, or both.")
+        raise errors.missing("give the model with --predict, its logits with --logits, or both.")
     source = SourceCard.load(deployed.card)
     target = Graph.load(graph)
     nodes = choose_nodes(target, deployed.nodes, deployed.split)

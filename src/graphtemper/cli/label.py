@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.deploy import check_written, run
 from graphtemper.cli.options import Deployed, Earlier, Target
 from graphtemper.cli.output import print_json, print_line, print_sentence
-from graphtemper.errors import ConflictError, MissingError
 
 if TYPE_CHECKING:
     from graphtemper import LabelSession, Recalibration
@@ -138,6 +138,8 @@ def _check_new(
 ) -> None:
     """Refuse a new session that does not say what it is for, in the words of the command line."""
     if (goal is None) == (at_least is None):
-        raise ConflictError("give --goal 0.05 for a width, or --at-least 0.8 for a gate; not both.")
+        raise errors.conflict(
+            "give --goal 0.05 for a width, or --at-least 0.8 for a gate; not both."
+        )
     if metric in ("precision", "recall") and positive is None:
-        raise MissingError(f"a session about {metric} needs its class; give --positive.")
+        raise errors.missing(f"a session about {metric} needs its class; give --positive.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
+from graphtemper import errors
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.decisions import Asked
 from graphtemper.cli.options import (
@@ -24,7 +25,7 @@ from graphtemper.cli.options import (
     Repeated,
 )
 from graphtemper.cli.output import discard_output, progress
-from graphtemper.errors import ConflictError, ContentError, EmptyError, FileError
+from graphtemper.errors import FileError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,7 +123,7 @@ class Watch:
         check_rate(self.false_drops, "--false-drops")
         check_rate(self.false_alarms, "--false-alarms")
         if not self.label.strip():
-            raise EmptyError("--name must not be empty; it distinguishes this watch from others.")
+            raise errors.empty("--name must not be empty; it distinguishes this watch from others.")
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
         # SQLite's own files next to the log must not be written either.
         beside = (f"{self.log}-{kind}" for kind in ("journal", "wal", "shm"))
@@ -133,7 +134,9 @@ class Watch:
         source = SourceCard.load(self.card)
         if self.windows is not None:
             if self.predict is None or len(names) != 1:
-                raise ConflictError("--windows cuts one graph and needs its model; give --predict.")
+                raise errors.conflict(
+                    "--windows cuts one graph and needs its model; give --predict."
+                )
             found = list(windows(Graph.load(names[0]), self.windows))
         else:
             found = (
@@ -141,7 +144,7 @@ class Watch:
             )
         for option, path in (("--nodes", self.nodes), ("--earlier", self.earlier)):
             if path is not None and (self.predict is None or self.windows is not None):
-                raise ConflictError(
+                raise errors.conflict(
                     f"{option} is about nodes of graphs; leave it out with --windows and without "
                     "--predict."
                 )
@@ -193,7 +196,7 @@ def follow_snapshots(*snapshots: str, watch: Watch, decisions: Asked = NOTHING) 
     gates, source, model, found, book, old = watch.open(snapshots)
     known = {entry.name for entry in book.entries()}
     if watch.windows is not None and known - {snapshot.name for snapshot in found}:
-        raise ContentError(
+        raise errors.content(
             "the log holds other spans than this graph's; begin a new log for these."
         )
     missed: list[Missed] = []
@@ -246,7 +249,7 @@ def add_late_labels(
     given: dict[int, int | None] | None = None
     if labels is not None:
         if watch.windows is not None:
-            raise ConflictError(
+            raise errors.conflict(
                 "with --windows, the labels are those in the graph; leave --labels."
             )
         # Whether the snapshot has these nodes is checked with its content.

@@ -9,7 +9,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from graphtemper.errors import DamagedError, InputError, VersionError
+from graphtemper import errors
+from graphtemper.errors import InputError, VersionError
 from graphtemper.models import gcn, linear, saved
 from graphtemper.models.gcn import GCN
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
@@ -43,6 +44,6 @@ def load(path: str | os.PathLike[str]) -> LinearGNN | GCN:
     try:
         return _READERS[form](header, arrays)
     except InputError as error:
-        raise DamagedError(f"{path}: {error}") from error
+        raise errors.damaged(f"{path}: {error}") from error
     except (KeyError, TypeError) as error:
-        raise DamagedError(f"{path}: the header is not that of a saved model.") from error
+        raise errors.damaged(f"{path}: the header is not that of a saved model.") from error

@@ -14,17 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.parameters import HasParameters
-from graphtemper.errors import (
-    ChoiceError,
-    ContentError,
-    MissingError,
-    MissingExtraError,
-    NotFittedError,
-    RangeError,
-    TooFewError,
-)
+from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models.losses import named
@@ -97,15 +90,15 @@ class GCN(HasParameters):
         self.epochs = check_integer(epochs, "epochs", 1)
         self.lr = check_number(lr, "lr")
         if not 0 < self.lr < float("inf"):
-            raise RangeError(f"lr must be positive and finite, not {lr}.")
+            raise errors.range(f"lr must be positive and finite, not {lr}.")
         self.weight_decay = check_number(weight_decay, "weight_decay")
         if not 0 <= self.weight_decay < float("inf"):
-            raise RangeError(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
+            raise errors.range(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
         self.dropout = check_number(dropout, "dropout")
         if not 0 <= self.dropout < 1:
-            raise RangeError(f"dropout must be in [0, 1), not {dropout}.")
+            raise errors.range(f"dropout must be in [0, 1), not {dropout}.")
         if not isinstance(loss, str):
-            raise ChoiceError(f"loss must be the name of a loss, not {type(loss).__name__}.")
+            raise errors.choice(f"loss must be the name of a loss, not {type(loss).__name__}.")
         self.loss = loss
         self.gamma = None if gamma is None else check_number(gamma, "gamma")
         named(self.loss, self.gamma)
@@ -151,14 +144,14 @@ class GCN(HasParameters):
         if patience is not None:
             check_integer(patience, "patience", 1)
             if val_nodes is None:
-                raise MissingError(
+                raise errors.missing(
                     "patience needs val_nodes=..., the nodes that it is measured on."
                 )
         graph = as_graph(graph)
         check_one_node_type(graph, "GCN")
         rows, labels = select_labelled(graph, nodes)
         if np.unique(labels).size < 2:
-            raise TooFewError("the nodes have one class; fit needs at least two.")
+            raise errors.too_few("the nodes have one class; fit needs at least two.")
         trained = train(
             graph,
             operator(graph, "self-loop"),
@@ -214,7 +207,7 @@ class GCN(HasParameters):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "layers_"):
-            raise NotFittedError("this GCN is not fitted; call fit(graph, nodes).")
+            raise errors.not_fitted("this GCN is not fitted; call fit(graph, nodes).")
 
 
 def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GCN:
@@ -224,9 +217,11 @@ def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GCN:
     model.layers_ = [_layer(arrays, depth) for depth in range(model.layers)]
     for depth, (weights, _) in enumerate(model.layers_[1:], start=1):
         if weights.shape[0] != model.hidden or model.layers_[depth - 1][0].shape[1] != model.hidden:
-            raise ContentError(f"weights_{depth} does not fit {model.hidden} hidden units.")
+            raise errors.content(f"weights_{depth} does not fit {model.hidden} hidden units.")
     if model.layers_[-1][1].size < 2:
-        raise ContentError("the last layer has one output; a classifier needs two classes or more.")
+        raise errors.content(
+            "the last layer has one output; a classifier needs two classes or more."
+        )
     return model
 
 
@@ -235,7 +230,7 @@ def _layer(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     weights, bias = (finite_array(arrays, f"{kind}_{depth}") for kind in ("weights", "bias"))
     if weights.ndim != 2 or 0 in weights.shape or bias.shape != weights.shape[1:]:
-        raise ContentError(
+        raise errors.content(
             f"weights_{depth} {weights.shape} and bias_{depth} {bias.shape} disagree."
         )
     return weights.astype(np.float32), bias.astype(np.float32)

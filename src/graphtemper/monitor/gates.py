@@ -7,8 +7,8 @@ import operator
 import re
 from dataclasses import dataclass
 
+from graphtemper import errors
 from graphtemper._core.estimate import Estimate
-from graphtemper.errors import ChoiceError, MissingError
 from graphtemper.metrics.decisions import NAMES as DECISIONS
 from graphtemper.monitor.log import Entry
 from graphtemper.recalibration.decisions import Metrics
@@ -44,7 +44,7 @@ class Gate:
     'low'
     >>> Gate.parse("accuracy=1")
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: cannot read the gate 'accuracy=1'; write abstain, caution, \
+    graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
 drop, change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope, \
 confidence, precision, recall or another metric by <, <=, > or >= with a plain number (0.8, not \
 80%).
@@ -64,7 +64,7 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
             return cls(word, word)
         match = _COMPARISON.fullmatch(word)
         if match is None or not math.isfinite(float(match[5])):
-            raise ChoiceError(
+            raise errors.choice(
                 f"cannot read the gate {text!r}; write abstain, caution, drop, change, or a "
                 'comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope, '
                 "confidence, precision, recall or another metric by <, <=, > or >= with a plain "
@@ -88,7 +88,7 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
     def fails(self, result: Recalibration, metrics: Metrics | None) -> bool:
         """Return whether an answer fails; alarms need a watch."""
         if self.field in ("change", "drop"):
-            raise ChoiceError(f"the gate {self.text!r} needs a watch; use graphtemper monitor.")
+            raise errors.choice(f"the gate {self.text!r} needs a watch; use graphtemper monitor.")
         if self.field in _VERDICTS:
             return result.verdict in _VERDICTS[self.field]
         if self.field in _UNSETTLED:
@@ -98,7 +98,7 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
         estimate: Estimate | None = result.accuracy
         if self.field in DECISIONS:
             if metrics is not None and metrics.reasons.get(self.field, "").startswith("it needs"):
-                raise MissingError(f"the gate {self.text!r}: {metrics.reasons[self.field]}.")
+                raise errors.missing(f"the gate {self.text!r}: {metrics.reasons[self.field]}.")
             estimate = None if metrics is None else getattr(metrics, self.field)
         end = self.field if self.field in ("low", "high") else self.end
         return estimate is not None and self._exceeds(getattr(estimate, end))

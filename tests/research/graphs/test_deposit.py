@@ -5,9 +5,9 @@ import json
 import tarfile
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper import __version__, csbm
-from graphtemper.errors import NoFileError
 from graphtemper_research.graphs import datasets, deposit
 from graphtemper_research.harness.digest import digest
 
@@ -42,7 +42,7 @@ def test_the_same_files_give_the_same_bytes(folder):
     for name in ("one", "two"):
         deposit.archive(folder / f"{name}.tar.gz", folder / "results")
     assert (folder / "one.tar.gz").read_bytes() == (folder / "two.tar.gz").read_bytes()
-    with pytest.raises(NoFileError):
+    with raises("no-file"):
         deposit.archive(folder / "three.tar.gz", folder / "nowhere")
 
 

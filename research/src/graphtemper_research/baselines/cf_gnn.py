@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import (
     FloatArray,
     check_fraction,
@@ -19,7 +19,6 @@ from graphtemper._core.checks import (
 )
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.errors import TooFewError
 from graphtemper.graph import Graph, Nodes
 from graphtemper.graph.operators import operator
 from graphtemper_research.harness.numbers import stream
@@ -145,7 +144,7 @@ class CFGNN(Calibrator):
         from graphtemper.models.torch_sparse import threads_for
 
         if labelled.nodes.size < 8:
-            raise TooFewError(
+            raise errors.too_few(
                 f"CF-GNN splits its {labelled.nodes.size} calibration nodes into four; "
                 "pass at least eight."
             )

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import (
     FloatArray,
     check_choice,
@@ -20,7 +20,6 @@ from graphtemper._core.checks import (
 )
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.errors import ConflictError, OtherFeaturesError
 from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ class GETS(NetworkCalibrator):
 
         graph = inputs.required_graph
         if graph.num_features != self.num_features_:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"this GETS was fitted on {self.num_features_} feature columns but the graph has "
                 f"{graph.num_features}; use the same feature space."
             )
@@ -311,7 +310,9 @@ class GETS(NetworkCalibrator):
 
     def _temperatures(self, inputs: Inputs) -> FloatArray:
         if self.scale == "node_class":
-            raise ConflictError('GETS(scale="node_class") has one scale per class; use transform.')
+            raise errors.conflict(
+                'GETS(scale="node_class") has one scale per class; use transform.'
+            )
         return super()._temperatures(inputs)
 
     def _transform(self, inputs: Inputs) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphtemper import Graph
+from graphtemper import Graph, errors
 from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
@@ -21,7 +21,6 @@ from graphtemper.calibrators.gats import (
     unit_sorted,
 )
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.errors import ShapeError
 from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ class SimilarityCalibrator(NetworkCalibrator):
     def _distances(self, inputs: Inputs) -> FloatArray:
         hidden = self._representation(inputs)
         if hidden.shape[1] != self.prototypes_.shape[1]:
-            raise ShapeError(
+            raise errors.shape(
                 f"representations have {hidden.shape[1]} columns but this calibrator was fitted on "
                 f"{self.prototypes_.shape[1]}; pass those of the same layer."
             )

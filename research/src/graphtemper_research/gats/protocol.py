@@ -17,14 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import Graph, metrics, temperature
+from graphtemper import Graph, errors, metrics, temperature
 from graphtemper.calibrators import (
     GATS,
     CaGCN,
     Calibrator,
     TemperatureScaling,
 )
-from graphtemper.errors import NoLabelsError
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models import GCN
 from graphtemper_research.baselines.dirichlet import Dirichlet
@@ -257,7 +256,7 @@ def run_split(
 ) -> Iterator[Row]:
     """Train the base model of one split and score every method on its test nodes."""
     if graph.labels is None:
-        raise NoLabelsError("the graph has no labels; the protocol needs them.")
+        raise errors.no_labels("the graph has no labels; the protocol needs them.")
     parts = split(graph.labels, seed)
     model = GCN(hidden=64, epochs=epochs, lr=0.01, weight_decay=5e-4, dropout=0.5, seed=seed)
     model.fit(graph, parts.train, parts.calibration, patience=100)

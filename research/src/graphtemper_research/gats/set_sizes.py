@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import Graph, temperature
+from graphtemper import Graph, errors, temperature
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.errors import NoLabelsError
 from graphtemper.models import GCN
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
@@ -63,7 +62,7 @@ def one_split(
 ) -> list[dict[str, Any]]:
     """Return a row for the GCN alone and one for each setting of CF-GNN."""
     if graph.labels is None:
-        raise NoLabelsError("the graph has no labels; set sizes need them.")
+        raise errors.no_labels("the graph has no labels; set sizes need them.")
     labels, random = graph.labels, stream(seed, "cf-gnn sets")
     nodes = random.permutation(np.flatnonzero(labels >= 0))
     train, stop, rest = np.split(nodes, [int(0.2 * nodes.size), int(0.3 * nodes.size)])

@@ -14,9 +14,9 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from graphtemper import errors
 from graphtemper._core.files import atomic_write
 from graphtemper._core.version import __version__
-from graphtemper.errors import NoFileError
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.digest import digest
 from graphtemper_research.results import stale
@@ -75,7 +75,7 @@ def may_be_passed_on(licence: str) -> bool:
 def archive(path: Path, results: Path) -> list[str]:
     """Write the archive and return the names of the graphs in it."""
     if not results.is_dir():
-        raise NoFileError(f"{results} is not a folder; name the folder of the results.")
+        raise errors.no_file(f"{results} is not a folder; name the folder of the results.")
     graphs = [
         (name, file)
         for name, one in datasets.CATALOGUE.items()

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.files import atomic_write
-from graphtemper.errors import EmptyError
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.natural_benchmark import loader
@@ -49,7 +49,7 @@ def write_folder(out: Path, families: Sequence[Family] = FAMILIES) -> int:
         for graph in (source, *targets):
             shutil.copyfile(_file(graph), out / "graphs" / f"{short(graph)}.npz")
     if not rows:
-        raise EmptyError("no family of graphs is here; `graphtemper data list` shows what is.")
+        raise errors.empty("no family of graphs is here; `graphtemper data list` shows what is.")
     with atomic_write(out / "splits.npz") as stream:
         stored: dict[str, Any] = {key: nodes.astype(np.int32) for key, nodes in splits.items()}
         np.savez_compressed(stream, **stored)

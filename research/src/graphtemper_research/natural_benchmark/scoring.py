@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import (
-    ConflictError,
-    DamagedError,
-    MissingError,
-    NoFileError,
-    RangeError,
-    RepeatedError,
-)
+from graphtemper import errors
 from graphtemper.metrics.binned import bin_index, equal_width_edges
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.frame import Row, Rows
@@ -45,7 +38,7 @@ def score(folder: Path, results: Path) -> Rows:
     Every task of a family that is answered at all must be answered, at every scored node.
     """
     if not (folder / "tasks.csv").is_file():
-        raise NoFileError(
+        raise errors.no_file(
             f"{folder} has no tasks.csv; `graphtemper bench natural-folder` makes it."
         )
     answers = read(results)
@@ -55,7 +48,7 @@ def score(folder: Path, results: Path) -> Rows:
     foreign = sorted(answers.keys() - {int(row["task"]) for row in tasks})
     if foreign or not answers:
         what = f"answers task {foreign[0]}, which is not" if foreign else "answers no task"
-        raise MissingError(f"{results} {what} in {folder}; answer tasks of this folder.")
+        raise errors.missing(f"{results} {what} in {folder}; answer tasks of this folder.")
     rows: Rows = []
     with np.load(folder / "splits.npz", allow_pickle=False) as splits:
         for task in (task for task in tasks if task["family"] in families):
@@ -109,13 +102,13 @@ def read(path: Path) -> dict[int, dict[int, tuple[int, float, tuple[float, ...]]
                 found.setdefault(int(row["task"]), {})[int(row["node"])] = answer
                 count += 1
     except FileNotFoundError as error:
-        raise NoFileError(f"there is no file {path}.") from error
+        raise errors.no_file(f"there is no file {path}.") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(
+        raise errors.damaged(
             f"{path} is not a CSV of results; write the columns {', '.join(HEAD)} with numbers."
         ) from error
     if count > sum(map(len, found.values())):
-        raise RepeatedError(f"{path} answers a node of a task twice; answer once.")
+        raise errors.repeated(f"{path} answers a node of a task twice; answer once.")
     return found
 
 
@@ -124,18 +117,18 @@ def _in_order(
 ) -> Answer:
     absent = [int(node) for node in nodes if int(node) not in rows]
     if absent:
-        raise MissingError(
+        raise errors.missing(
             f"task {task} has no answer at {len(absent)} nodes, node {absent[0]} among them; "
             "answer at every scored node."
         )
     found = [rows[int(node)] for node in nodes]
     if any(item[2] != found[0][2] for item in found):
-        raise ConflictError(
+        raise errors.conflict(
             f"task {task} has several accuracies or intervals; repeat the same on every row of it."
         )
     confidence = np.array([item[1] for item in found])
     if not ((confidence >= 0.0) & (confidence <= 1.0)).all():
-        raise RangeError(f"task {task} has a confidence outside [0, 1]; write probabilities.")
+        raise errors.range(f"task {task} has a confidence outside [0, 1]; write probabilities.")
     return Answer(np.array([item[0] for item in found]), confidence, found[0][2])
 
 

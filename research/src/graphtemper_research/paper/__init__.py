@@ -30,7 +30,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphtemper.errors import ChoiceError
+from graphtemper import errors
 
 if TYPE_CHECKING:
     from graphtemper_research.harness.outcome import Outcome
@@ -79,7 +79,7 @@ def named(figure: str) -> str:
     kind = "fig" if number.group(1).lower().startswith("fig") else "table"
     key = f"{kind}{number.group(2)}"
     if key not in NUMBERS:
-        raise ChoiceError(
+        raise errors.choice(
             f"{figure!r} has no numbers to reproduce; choose from {', '.join(NUMBERS)}, or a name "
             f"of {', '.join(FIGURES)}."
         )
@@ -89,7 +89,7 @@ def named(figure: str) -> str:
 def run(name: str) -> Outcome:
     """Reproduce one figure or table and return its numbers."""
     if name not in FIGURES:
-        raise ChoiceError(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
+        raise errors.choice(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
     from graphtemper_research.harness.digest import digest
 
     outcome: Outcome = importlib.import_module(FIGURES[name]).run()

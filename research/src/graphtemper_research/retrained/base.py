@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import Graph
+from graphtemper import Graph, errors
 from graphtemper._core.checks import (
     check_fraction,
     check_integer,
@@ -17,7 +17,6 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
-from graphtemper.errors import NoLabelsError, OtherFeaturesError
 from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class Retrained(Calibrator):
         """Return operator and features of a graph with as many columns as the source."""
         columns = getattr(self, "num_features_", graph.num_features)
         if graph.num_features != columns:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"this {type(self).__name__} was fitted on {columns} feature columns but the graph "
                 f"has {graph.num_features}; use the same feature space."
             )
@@ -112,5 +111,5 @@ def training_nodes(labelled: Labelled) -> tuple[NDArray[np.int64], NDArray[np.in
     if labelled.train_nodes is None:
         return labelled.nodes, labelled.labels
     if labelled.train_labels is None:
-        raise NoLabelsError("a training node has no label; pass labels for all of train_nodes.")
+        raise errors.no_labels("a training node has no label; pass labels for all of train_nodes.")
     return labelled.train_nodes, labelled.train_labels

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper import Graph, Recalibration, SourceCard, recalibrate, temperature
-from graphtemper.errors import ChoiceError, EmptyError
+from graphtemper import Graph, Recalibration, SourceCard, errors, recalibrate, temperature
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness import frame
@@ -353,7 +352,7 @@ def known_families(
         names = [name for name in known if name in QUICK_FAMILIES] or known
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise ChoiceError(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
+        raise errors.choice(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
     found, missing = [], []
     for family in families:
         if names is not None and family.name not in names:
@@ -472,7 +471,7 @@ def with_environments(cells: Sequence[Cell]) -> Rows:
             row[f"half {method}"] = 0.5 * (answer["high"] - answer["low"])
         rows.append(row)
     if not rows:
-        raise EmptyError(
+        raise errors.empty(
             "no page on environments: it needs a family of at least three graphs, a source, a "
             "target and one to learn from."
         )

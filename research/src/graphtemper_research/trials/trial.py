@@ -13,9 +13,17 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import Graph, Observation, SourceCard, metrics, recalibrate, stac, temperature
+from graphtemper import (
+    Graph,
+    Observation,
+    SourceCard,
+    errors,
+    metrics,
+    recalibrate,
+    stac,
+    temperature,
+)
 from graphtemper.card import atlas
-from graphtemper.errors import ChoiceError, TooFewError
 from graphtemper.estimators import ATC, DoC
 from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import Predictor
@@ -52,12 +60,12 @@ def check_models(names: Sequence[str], known: Iterable[str] = MODELS) -> Sequenc
     --------
     >>> check_models(("MLP",))
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: unknown model 'MLP'; choose from SIGN, GCN, ...
+    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN, ...
     """
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         refused = repr(unknown[0]) if unknown else "nothing"
-        raise ChoiceError(f"unknown model {refused}; choose from {', '.join(known)}.")
+        raise errors.choice(f"unknown model {refused}; choose from {', '.join(known)}.")
     return names
 
 
@@ -101,10 +109,10 @@ def check_size(graph: Graph, fewest_nodes: int) -> None:
     --------
     >>> check_size(Graph(features=[[1.0]], edges=[], labels=[0], name="tiny"), 1000)
     Traceback (most recent call last):
-    graphtemper.errors.TooFewError: the graph 'tiny' has 1 labelled nodes; ...
+    graphtemper.errors.InputError: the graph 'tiny' has 1 labelled nodes; ...
     """
     if graph.labelled.size < fewest_nodes:
-        raise TooFewError(
+        raise errors.too_few(
             f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
             f"needs at least {fewest_nodes}."
         )
