@@ -138,7 +138,7 @@ class SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
         A model of your own takes at most 500 passes, which is the default budget; how many is in
-        ``card.passes``. SIGN, SGC, GCN and models that declare fast passes
+        ``card.passes``. SIGN, SGC and models that declare fast passes
         (`graphtemper.models.Passes`) need a small part of that work, and are measured thoroughly
         unless a budget is given.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Predictor = Callable[[Graph], Any]
 BUNDLED_UNREAD = ("edge_features", "edge_type", "node_type")
-"""What SIGN, SGC and GCN do not read."""
+"""What SIGN and SGC do not read."""
 _FINGERPRINT_NODES = 6
 # How to make a graph of an object, by the library that it is from.
 _ADVICE = {

@@ -25,7 +25,6 @@ from graphtemper.calibrators import (
     TemperatureScaling,
 )
 from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models import GCN
 from graphtemper_research.baselines.dirichlet import Dirichlet
 from graphtemper_research.baselines.ensemble_temperature import EnsembleTemperature
 from graphtemper_research.baselines.gets import GETS, RELEASED
@@ -38,6 +37,7 @@ from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
 from graphtemper_research.harness.numbers import stream
+from graphtemper_research.models import GCN
 
 NAME = "calibrators_in_distribution"
 GRAPHS = ("cora", "citeseer")

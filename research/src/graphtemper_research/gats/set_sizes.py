@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from graphtemper import Graph, errors, temperature
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.models import GCN
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.numbers import FloatArray, stream
 from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.models import GCN
 
 NAME = "cf_gnn_sets"
 SPLITS = 3

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import Graph, Observation, csbm, metrics, stac, temperature
-from graphtemper.models import GCN
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import selective
 from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.models import GCN
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.released_stream import SEEDS as RELEASED_SEEDS
 from graphtemper_research.paper.released_stream import shifted as released_target

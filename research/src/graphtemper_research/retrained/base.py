@@ -86,9 +86,9 @@ class Retrained(Calibrator):
         logits: Callable[[list[Tensor]], Tensor],
     ) -> None:
         """Minimise the NLL of the training nodes; keep the weights as ``parameters_``."""
+        from graphtemper.calibrators.torch_sparse import threads_for
         from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
-        from graphtemper.models.losses import cross_entropy
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper_research.models.losses import cross_entropy
 
         problem = Problem(
             initial,

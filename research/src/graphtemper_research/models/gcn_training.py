@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphtemper import errors
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, errors
+from graphtemper.calibrators.torch_sparse import product, threads_for
 from graphtemper.graph.operators import multiply
-from graphtemper.models.losses import Loss
-from graphtemper.models.torch_sparse import product, threads_for
+from graphtemper_research.models.losses import Loss
 
 Progress = Callable[[int, int], None]
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
