@@ -16,7 +16,7 @@ from graphtemper.estimators.base import Carried, share_estimate
 from graphtemper.models import SGC, SIGN
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.baselines.importance import learned
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 
 Classes = NDArray[np.intp]
 

@@ -21,7 +21,7 @@ from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import aps, threshold
 from graphtemper.graph import Graph, Nodes
 from graphtemper.graph.operators import operator
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphtemper import temperature
 from graphtemper_research.baselines.matrix_scaling import MatrixScaling
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class Dirichlet(MatrixScaling):

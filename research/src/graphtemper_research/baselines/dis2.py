@@ -14,7 +14,7 @@ from graphtemper._core.checks import FloatArray, check_fraction
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper_research.baselines.importance import learned, representation
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 
 Classes = NDArray[np.intp]
 _STEPS = 200

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from graphtemper import temperature
 from graphtemper.calibrators.base import fold_numbers
 from graphtemper.errors import NotIdentifiableError
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 
 Labels = NDArray[np.intp]
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]

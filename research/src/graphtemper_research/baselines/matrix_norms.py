@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from graphtemper import Estimate, Observation, temperature
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, fitted, share_estimate
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class _Proportional(HasParameters, ABC):

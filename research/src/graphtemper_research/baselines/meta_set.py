@@ -19,7 +19,7 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, share_estimate
 from graphtemper.models.predictor import predict
 from graphtemper_research.baselines.importance import learned
-from graphtemper_research.harness.numbers import log_odds, stream, to_share
+from graphtemper_research.harness.numeric import log_odds, stream, to_share
 
 STRENGTHS = (0.1, 0.25, 0.5, 0.75, 0.9)
 RIDGE = 1e-2

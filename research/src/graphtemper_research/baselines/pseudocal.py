@@ -11,7 +11,7 @@ from graphtemper._core.checks import check_fraction
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.models.predictor import predict
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 
 
 class PseudoCal(HasParameters):

@@ -24,7 +24,7 @@ from graphtemper.graph import Graph, Nodes
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals import pointwise as signals
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 
 # The strength of the paper's script for real graphs (feature noise only).
 REAL_FEATURE_LEVEL = 0.3

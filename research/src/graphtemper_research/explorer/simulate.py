@@ -14,7 +14,7 @@ from graphtemper._core.checks import check_integer
 from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models import SGC
 from graphtemper_research.explorer.readings import State
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 
 FEWEST_NODES, MOST_NODES, MOST_HALF_EDGES = 200, 20_000, 1_000_000
 LARGEST_SEED = 2**31 - 1

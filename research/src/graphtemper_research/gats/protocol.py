@@ -36,7 +36,7 @@ from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.models import GCN
 
 NAME = "calibrators_in_distribution"

@@ -23,7 +23,7 @@ from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.digest import digest
-from graphtemper_research.harness.numbers import FloatArray, stream
+from graphtemper_research.harness.numeric import FloatArray, stream
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.models import GCN
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics
 from graphtemper.metrics.top_label import top_label
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 
 
 def error_auroc(probabilities: FloatArray, labels: NDArray[Any]) -> float | None:

@@ -30,7 +30,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research import baselines, retrained
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.baselines.gets import RELEASED
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 

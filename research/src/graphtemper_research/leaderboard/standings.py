@@ -16,7 +16,7 @@ from scipy.stats import rankdata, t, ttest_1samp
 
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import mean
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.leaderboard.methods import KIND
 from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
 from graphtemper_research.trials.trial import ORACLE, SOURCE

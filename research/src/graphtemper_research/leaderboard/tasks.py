@@ -14,7 +14,7 @@ from graphtemper.calibrators import Calibrator
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,

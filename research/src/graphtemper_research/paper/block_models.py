@@ -24,7 +24,7 @@ from graphtemper import Graph, Observation, csbm, metrics, stac, temperature
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import selective
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.models import GCN
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.released_stream import SEEDS as RELEASED_SEEDS

@@ -19,7 +19,7 @@ from graphtemper.models import SGC
 from graphtemper.recalibration.diagnosis import diagnosis
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.homophily_study import edge_homophily
 from graphtemper_research.trials import graph_names

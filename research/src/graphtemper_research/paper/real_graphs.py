@@ -26,7 +26,7 @@ from graphtemper.models import SIGN
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.paper.frozen_binary import summary
 
 Mode = Literal["as-published", "corrected"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper import Graph, stac, temperature
 from graphtemper.graph.operators import multiply, operator
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 
 SEEDS = (0, 1, 2, 3)
 NUM_NODES, CLASSES, FEATURES, HIDDEN, NOISE = 1000, 3, 16, 32, 2.5

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_choice, check_integer
 from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from graphtemper import Graph, temperature
 from graphtemper._core.checks import FloatArray, check_choice, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.graph.operators import adjacency
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:

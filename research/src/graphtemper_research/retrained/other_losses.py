@@ -8,7 +8,7 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.models import GCN
 from graphtemper_research.retrained.base import Retrained, training_nodes
 

@@ -22,7 +22,7 @@ from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Aggregate, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
 from graphtemper_research.harness.runner import Bench, per
 from graphtemper_research.trials import trial

@@ -22,7 +22,7 @@ from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.numbers import FloatArray, log_odds, stream, to_share
+from graphtemper_research.harness.numeric import FloatArray, log_odds, stream, to_share
 from graphtemper_research.harness.outcome import Comparison, at_most, between, reported
 from graphtemper_research.harness.runner import Bench, Request, Selection, per
 from graphtemper_research.trials import graph_names

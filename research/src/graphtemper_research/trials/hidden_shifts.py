@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from graphtemper import Graph
 from graphtemper.graph.operators import adjacency, column_moments
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 
 # Columns are rotated in blocks of this size: a rotation of F columns costs F^3.
 BLOCK = 256

@@ -18,7 +18,7 @@ from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import (
     Comparison,
     at_least,

@@ -19,7 +19,7 @@ from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most
 from graphtemper_research.harness.runner import Bench, Request, Selection, per
 from graphtemper_research.trials.cases import models_of

@@ -41,7 +41,7 @@ from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table, interval
 from graphtemper_research.harness.memory import peak_gigabytes
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.harness.outcome import Comparison, at_most, prefixed, reported
 from graphtemper_research.harness.runner import Bench, Request, Selection
 from graphtemper_research.trials import graph_names

@@ -25,7 +25,7 @@ from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.numbers import (
+from graphtemper_research.harness.numeric import (
     FloatArray,
     log_odds,
     nearest_temperature,

@@ -22,7 +22,7 @@ from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.numbers import FloatArray
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, prefixed, reported
 from graphtemper_research.harness.runner import Bench, usual_settings
 from graphtemper_research.trials import shifted_targets, trial

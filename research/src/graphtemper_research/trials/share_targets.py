@@ -9,7 +9,7 @@ import numpy as np
 
 from graphtemper import shifts
 from graphtemper.shifts import Shift
-from graphtemper_research.harness.numbers import stream
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.trials.shifted_targets import title
 from graphtemper_research.trials.trial import Indices
 

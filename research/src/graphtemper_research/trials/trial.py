@@ -25,7 +25,6 @@ from graphtemper import (
 )
 from graphtemper.card import atlas
 from graphtemper.estimators import ATC, DoC
-from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import Recalibration
@@ -33,7 +32,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
-from graphtemper_research.harness.numbers import FloatArray, stream
+from graphtemper_research.harness.numeric import FloatArray, stream
 from graphtemper_research.models import GCN
 from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
