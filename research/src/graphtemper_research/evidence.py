@@ -101,7 +101,7 @@ SPEED = (
 )
 """Made by `benchmarks`, alone on the machine: seconds, which depend on it."""
 README = ("months.json",)
-"""Made by ``scripts/readme.py --measure``."""
+"""Made by `trials.months`."""
 
 
 def done(job: Job, work: Path) -> bool:
