@@ -15,7 +15,7 @@ from tests.helpers import raises
 from graphtemper import Graph, csbm, metrics
 from graphtemper_research.natural_benchmark import loader, scoring
 from graphtemper_research.natural_benchmark.folder import write_folder
-from graphtemper_research.trials.natural_families import Family, scored_nodes
+from graphtemper_research.trials.natural import Family, scored_nodes
 from graphtemper_research.trials.trial import halves
 
 ALONE = """

@@ -18,15 +18,14 @@ from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.natural_benchmark import loader
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.graph_names import short
-from graphtemper_research.trials.natural_environments import sources
-from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family, scored_nodes
+from graphtemper_research.trials.natural import FAMILIES, Family, scored_nodes, sources
 from graphtemper_research.trials.trial import halves
 
 SEED = 1
 COLUMNS = ("task", "family", "source", "target", "seed", "nodes")
 
 
-def write_folder(out: Path, families: Sequence[Family] = (*FAMILIES, *PAIRS_ONLY)) -> int:
+def write_folder(out: Path, families: Sequence[Family] = FAMILIES) -> int:
     """Write the benchmark of all families that are on this machine; return its number of tasks.
 
     The tasks, the splits and the scored nodes are those of `bench natural` with seed 1. Labels of
