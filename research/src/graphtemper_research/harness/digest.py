@@ -35,7 +35,6 @@ NOT_MEASURING = (
     "graphtemper_research/gats/systems.py",
     "graphtemper_research/explorer/",
     "graphtemper_research/graphs/deposit.py",
-    "graphtemper_research/graphs/download.py",
     "graphtemper_research/harness/",
     "graphtemper_research/leaderboard/calibrator_table.py",
     "graphtemper_research/leaderboard/page.py",
