@@ -26,7 +26,6 @@ extensions = [
     "mathml",
     "screenshots",
     "static_explorer",
-    "static_leaderboard",
 ]
 exclude_patterns = ["_build", "_generated", "_ext"]
 templates_path = ["_templates"]

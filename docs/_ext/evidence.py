@@ -4,10 +4,11 @@ The numbers of *How good is it?* and of the method page are read here from ``doc
 the site is built, so a new measurement changes the pages.
 """
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
+
+from graphtemper_research.harness.provenance import load
 
 
 def tables(source: Path) -> dict[str, str]:
@@ -54,12 +55,11 @@ class Results:
 
     def rows(self, name: str) -> list[dict]:
         """Return the rows of a benchmark."""
-        return json.loads((self._folder / "atlas" / f"{name}.json").read_text("utf-8"))["rows"]
+        return load(self._folder / "atlas" / f"{name}.json")["rows"]
 
     def comparisons(self, name: str) -> list[dict]:
         """Return the comparisons of a benchmark."""
-        file = (self._folder / "atlas" / f"{name}.json").read_text("utf-8")
-        return json.loads(file)["comparisons"]
+        return load(self._folder / "atlas" / f"{name}.json")["comparisons"]
 
     def measured(self, name: str, quantity: str) -> dict:
         """Return one of the comparisons of a benchmark."""
@@ -74,7 +74,7 @@ class Results:
 
     def plain(self, name: str):
         """Return another file as it is."""
-        return json.loads((self._folder / f"{name}.json").read_text("utf-8"))
+        return load(self._folder / f"{name}.json")
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -4,8 +4,9 @@ A page that explains a part of the method includes ``_generated/measured_NAME.md
 repeating numbers.
 """
 
-import json
 from pathlib import Path
+
+from graphtemper_research.harness.provenance import load
 
 # The comparisons of a bench whose quantity begins like this; an empty text means all of them.
 PARTS = {
@@ -32,7 +33,7 @@ def comparisons(path: Path, head: str) -> str:
     """Return what was measured, the goal if there is one, and the note, as a table."""
     if not path.is_file():
         return ABSENT
-    found = json.loads(path.read_text("utf-8"))["comparisons"]
+    found = load(path)["comparisons"]
     rows = [
         (item["quantity"].removeprefix(head).removeprefix("SIGN, ").removeprefix("SIGN: "), item)
         for item in found

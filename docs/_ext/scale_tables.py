@@ -1,10 +1,11 @@
 """Tables of what large graphs cost, computed from the committed results, for `scale.md`."""
 
-import json
 from pathlib import Path
 from statistics import mean
 
 from evidence import table
+
+from graphtemper_research.harness.provenance import load
 
 STAGES = {
     "reading the logits": ("logits: sums, confidence sketch, pool", "nodes x classes"),
@@ -24,8 +25,7 @@ def tables(source: Path) -> dict[str, str]:
     """Return Markdown by file name."""
     folder = source / "results"
     large, errors, peers = (
-        json.loads((folder / f"{name}.json").read_text("utf-8"))
-        for name in ("large", "sampling", "large_peers")
+        load(folder / f"{name}.json")["rows"] for name in ("large", "sampling", "large_peers")
     )
     streamed = [row for row in large if len(row["stages"]) == len(STAGES)]
     return {

@@ -23,7 +23,6 @@ SCREENS = {
     "report": ("report.html", 900, "html[data-charts=ready]"),
     "watch": ("watch.html", 1450, "html[data-charts=ready]"),
     "explorer": ("explore.html", 900, "[data-reading=slope]"),
-    "leaderboard": ("leaderboard.html", 760, "table tbody tr"),
 }
 NO_BROWSER = "This picture is made with Chromium, which was not available when the site was built."
 
@@ -145,11 +144,9 @@ def _print(app, error):
 def _write_pages(folder, source):
     """Write the pages that are photographed."""
     from graphtemper_research.explorer.page import write_page as write_explorer
-    from graphtemper_research.leaderboard.page import write_page as write_board
 
     shutil.copy(source / "_generated" / "report.html", folder)
     write_explorer(folder / "explore.html")
-    write_board(folder / "leaderboard.html", source / "results" / "leaderboard_raw.csv")
     _watch(folder)
 
 

@@ -7,7 +7,6 @@ import pytest
 from tests.docs.conftest import ROOT
 
 from graphtemper_research import benches
-from graphtemper_research.harness.outcome import _csv as csv_text
 from graphtemper_research.harness.outcome import read_outcome
 from graphtemper_research.paper.audit_page import render
 from graphtemper_research.paper.results_page import write_results
@@ -58,13 +57,6 @@ def test_pages_of_results_are_those_of_the_files(folder, docs, tmp_path):
         for path in folder.rglob(f"{name}.json"):
             page = path.with_suffix(".md").read_text("utf-8")
             assert benches.load(name).page(read_outcome(path)) == page, name
-
-
-def test_tables_hold_the_rows_of_their_files(folder):
-    for path in folder.rglob("*.csv"):
-        file = path.with_suffix(".json")
-        if file.is_file():  # the raw rows of the leaderboard have no other file
-            assert path.read_text("utf-8") == csv_text(read_outcome(file)["rows"]), path.name
 
 
 def test_no_result_names_another_version(folder):

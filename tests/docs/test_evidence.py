@@ -6,6 +6,8 @@ import re
 import pytest
 from tests.docs.conftest import ROOT
 
+from graphtemper_research.harness.provenance import load
+
 
 @pytest.fixture(scope="module")
 def evidence(extension):
@@ -51,10 +53,10 @@ def test_the_table_of_the_readme_has_plain_means(evidence, results):
     """Compare with means that are taken here, straight from the files."""
     found = evidence.settings(results)
     simulated, alone, places, few = found.values()
-    rows = json.loads((ROOT / "docs/results/atlas/labels.json").read_text("utf-8"))["rows"]
+    rows = load(ROOT / "docs/results/atlas/labels.json")["rows"]
     for place, name in ((1, "ece source-T"), (2, "ece 50 alone"), (3, "ece 50")):
         assert few[place] == pytest.approx(sum(row[name] for row in rows) / len(rows))
-    file = json.loads((ROOT / "docs/results/atlas/natural_environments.json").read_text("utf-8"))
+    file = load(ROOT / "docs/results/atlas/natural_environments.json")
     quantities = {item["quantity"]: item for item in file["comparisons"]}
     ours = quantities["SIGN: mean ECE with all environments, against the best baseline"]
     assert places[3] == pytest.approx(ours["measured"], abs=1e-6)
@@ -148,7 +150,7 @@ def test_the_weakest_place_of_trust_is_named(evidence):
 
 
 def test_the_atlas_has_a_column_per_trial(evidence, results):
-    rows = json.loads((ROOT / "docs/results/atlas/atlas_bench.json").read_text("utf-8"))["rows"]
+    rows = load(ROOT / "docs/results/atlas/atlas_bench.json")["rows"]
     table = evidence.atlas(results)
     trials = numbers(table, "mean over graphs")
     assert {"SIGN", "SIGN, homophily", "GCN"} <= set(trials)

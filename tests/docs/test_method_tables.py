@@ -1,10 +1,11 @@
 """The tables of the method pages are means of the committed results, doing nothing beside."""
 
-import json
 import re
 from statistics import mean
 
 import pytest
+
+from graphtemper_research.harness.provenance import load
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def found(extension, docs):
 
 @pytest.fixture(scope="module")
 def rows(docs):
-    return lambda name: json.loads((docs / f"results/atlas/{name}.json").read_text("utf-8"))["rows"]
+    return lambda name: load(docs / f"results/atlas/{name}.json")["rows"]
 
 
 def cells(table, row):

@@ -63,10 +63,8 @@ ALLOWED = {
     "evidence.py:collect": "results of its own jobs",
     "evidence.py:pages": "a page of the repository",
     "gats/systems.py:*": "files of the repository",
-    "graphs/deposit.py:_members": "files of the repository",
-    "harness/digest.py:meaning": "files of the packages",
-    "natural_benchmark/loader.py:*": "imports nothing of ours",
-    "natural_benchmark/scoring.py:score": "a table of the caller's own",
+    "evidence.py:*": "results of its own jobs",
+    "harness/uses.py:*": "files of the packages",
 }
 # Functions that call a reader and are not reached by a target, with the reason.
 NOT_REACHED = {
@@ -74,9 +72,7 @@ NOT_REACHED = {
     "_core/safe_reading.py:read_bytes": "a reader itself",
     "graphs/download.py:git_blob_id": "compares a checksum",
     "evidence.py:collect": "results of its own jobs",
-    "graphs/deposit.py:_members": "files of the repository",
     "harness/speed.py:rows_in": "a file of the repository",
-    "results.py:foreign": "files of the repository",
     "monitor/snapshots.py:_content_of": "compares a checksum",
     "trials/graph_names.py:content": "compares a checksum",
 }

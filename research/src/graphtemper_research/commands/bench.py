@@ -105,8 +105,7 @@ def every(
     else:
         options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
         out = _run(board.bench(*options), run, splits, graphs)
-    table = raw.write(out)
-    page.write_page(out / f"{board.NAME}.html", table)
+    page.write_page(out / f"{board.NAME}.html", raw.rows_in(out))
 
 
 @bench.command
@@ -155,33 +154,6 @@ def natural(
             _publish(name, out)
         else:
             _run(name, replace(run, out=out), splits, families)
-
-
-@bench.command
-def natural_folder(
-    out: Annotated[Path, Parameter(help="Folder for graphs, splits, tasks and the loader.")],
-) -> None:
-    """Write the natural shifts as a folder that any method can read with NumPy alone."""
-    from graphtemper_research.natural_benchmark.folder import write_folder
-
-    print_line(f"{write_folder(out)} tasks in {out}")
-
-
-@bench.command
-def score(
-    results: Annotated[Path, Parameter(help="A CSV that loader.py wrote.")],
-    folder: Annotated[Path, Parameter(help="The folder of `bench natural-folder`.")],
-    *,
-    as_json: Json = False,
-) -> None:
-    """Score somebody's answers to the natural shifts, and draw the table by family."""
-    from graphtemper_research.natural_benchmark import scoring
-
-    if as_json:
-        print_json({"rows": scoring.by_family(scoring.score(folder, results))})
-        return
-    for title, rows in scoring.table(folder, results).items():
-        console().print(table(title, rows))
 
 
 @bench.command

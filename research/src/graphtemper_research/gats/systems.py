@@ -6,7 +6,6 @@ compares the two.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from graphtemper_research.baselines.gets import GETS
 from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.protocol import METHODS, Row, summary
+from graphtemper_research.harness.provenance import load
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ
 
 IN_DISTRIBUTION, SETS = "calibrators_in_distribution.json", "cf_gnn_sets.json"
@@ -62,7 +62,7 @@ def filled(text: str, folder: Path) -> str:
 
 
 def _read(path: Path) -> list[Row]:
-    rows: list[Row] = json.loads(path.read_text("utf-8"))["rows"]
+    rows: list[Row] = load(path)["rows"]
     return rows
 
 
@@ -99,7 +99,7 @@ def _sets(folder: Path) -> Numbers:
 
 
 def _stac(folder: Path) -> Numbers:
-    claims = json.loads((folder / REAL).read_text("utf-8"))["comparisons"]
+    claims = load(folder / REAL)["comparisons"]
     chosen = [claim for claim in claims if claim["quantity"].endswith("STAC, as published")]
     names = [claim["quantity"].split(",")[0] for claim in chosen]
 
