@@ -12,7 +12,7 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly durations browser slow paper bench evidence scaling clean
+.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly browser slow paper bench evidence scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -115,9 +115,9 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# Two workers. The tests of a file run on one of them, so that its fixtures are made once, and long
-# files come first (conftest.py). Tests of the site are skipped where `make docs` has not run.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Two workers. The tests of a file run on one of them, so that its fixtures are made once. Tests of the
+# site are skipped where `make docs` has not run.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 unit: $(VENV)/.test kernels
 	$(PYTEST) -m 'not slow and not nightly' --durations=30
 
@@ -126,13 +126,9 @@ nightly: $(VENV)/.test kernels $(VENV)/.chromium docs
 	GRAPHTEMPER_FUZZ=100 $(PYTEST) -m 'nightly and not slow'
 	$(MAKE) faults
 
-# The processor seconds of each file, which decide the order of the files.
-durations: $(VENV)/.test kernels docs
-	$(PYTEST) -m 'not slow and not nightly' --record-durations
-
 # The library without torch and without extras, in under three minutes.
 test-core: $(CORE)/.core kernels
-	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile --no-loadscope-reorder
+	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
 
 browser: $(VENV)/.test docs
 	sh scripts/install_chromium.sh

@@ -3,20 +3,24 @@
 Docstrings, comments, blank lines and imports are not counted, so that a formula in a docstring
 costs nothing.
 
-    python scripts/code_lines.py                 src/graphtemper
-    python scripts/code_lines.py research/src    another folder
+    python scripts/code_lines.py                   src/graphtemper
+    python scripts/code_lines.py research/src      another folder
+    python scripts/code_lines.py --against main    and what changed since a commit
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
-import sys
+import subprocess
+import tarfile
 import tokenize
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-LIBRARY = Path(__file__).parents[1] / "src" / "graphtemper"
+ROOT = Path(__file__).parents[1]
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -58,9 +62,27 @@ def by_package(folder: Path) -> Counter[str]:
     return count
 
 
+def of_commit(commit: str, folder: str) -> Counter[str]:
+    """Return the code lines that a folder of this repository had at a commit."""
+    command = ["git", "-C", str(ROOT), "archive", commit, folder]
+    archive = subprocess.run(command, check=True, capture_output=True).stdout
+    with TemporaryDirectory() as place:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(place, filter="data")
+        return by_package(Path(place) / folder)
+
+
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else LIBRARY
-    count = by_package(folder)
-    for name, lines in count.most_common():
-        print(f"{lines:7,}  {name}")
-    print(f"{count.total():7,}  in all")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", default="src/graphtemper")
+    parser.add_argument("--against", metavar="COMMIT")
+    given = parser.parse_args()
+    now = by_package(ROOT / given.folder)
+    before = of_commit(given.against, given.folder) if given.against else now
+    for name in sorted(now | before, key=lambda name: -now[name]):
+        change = now[name] - before[name]
+        print(f"{now[name]:7,}  {name}" + (f"  {change:+,}" if change else ""))
+    print(f"{now.total():7,}  code lines", end="")
+    print(f", {now.total() - before.total():+,} against {given.against}" if given.against else "")

@@ -40,13 +40,11 @@ MODULES = {
     "finite_degree": "theory.finite_degree",
     "csbm": "theory.csbm",
     "stac": "calibrators.stac",
-    "extensions": "graphtemper_research.theory_extensions",
-    "label_free": "graphtemper_research.theory_extensions.label_free",
     "stac_variants": "graphtemper_research.baselines.stac_variants",
     "stac_per_node": "graphtemper_research.baselines.stac_per_node",
 }
 # Everything in these is a statement about the model, cited or not.
-THEORY = ("theory", "finite_degree", "extensions", "label_free")
+THEORY = ("theory", "finite_degree")
 LABEL = re.compile(r"``((?:as|lem|thm|eq|rem|fig|cor|prop|alg):\w+)``")
 SHOWN_TESTS = 3
 

@@ -14,7 +14,6 @@ PARTS = {
     "natural_labels": ("natural_labels", ""),
     "natural_rule": ("natural_rule", ""),
     "sessions": ("sessions", ""),
-    "outlook_signals": ("outlook_signals", ""),
     "monitoring": ("monitoring", ""),
 }
 ABSENT = "Not measured yet.\n"

@@ -4,25 +4,26 @@ import subprocess
 import sys
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
 from graphtemper._core.safe_reading import parse_json, read_bytes, read_lines
-from graphtemper.errors import InputError, OversizeError, WriteError
+from graphtemper.errors import InputError
 
 
 def test_a_limit_holds_for_files_that_report_no_size():
     """Files of /proc have size 0 and content."""
     if not os.path.exists("/proc/self/status"):
         pytest.skip("there is no /proc")
-    with pytest.raises(OversizeError):
+    with raises("oversize"):
         read_bytes("/proc/self/status", 10)
 
 
 def test_a_line_without_end_is_refused(tmp_path):
     path = tmp_path / "nodes.txt"
     path.write_bytes(b"1\n" + b"2" * 200_000)
-    with pytest.raises(OversizeError):
+    with raises("oversize"):
         list(read_lines(path))
 
 
@@ -61,7 +62,7 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path):
             stream.write(b"new")
             path.write_bytes(b"somebody's labels")
 
-    with pytest.raises(WriteError):
+    with raises("write"):
         write()
     assert path.read_bytes() == b"somebody's labels"
     assert os.listdir(tmp_path) == ["labels.csv"]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper.calibrators import GATS, CaGCN
-from graphtemper.errors import MissingError
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
@@ -15,7 +15,7 @@ def test_when_training_stops(scene, stop):
     gats.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     assert 1 <= gats.epoch_ <= 40
     if stop == "train":
-        with pytest.raises(MissingError):
+        with raises("missing"):
             gats.fit(scene.logits, scene.labels, scene.graph, scene.cal)
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph, signals, stac, temperature
 from graphtemper.calibrators import STAC
-from graphtemper.errors import MissingError, NoLabelsError, OtherModelError
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 
@@ -66,9 +66,9 @@ def test_degenerate_predictors_still_get_an_answer(target, threshold):
 
 
 def test_threshold_needs_labels_and_stac_needs_a_model(graph, model, threshold):
-    with pytest.raises(NoLabelsError):
+    with raises("no-labels"):
         stac.threshold(model, graph.replace(labels=None))
-    with pytest.raises(MissingError):
+    with raises("missing"):
         stac.stac(model(graph), graph, threshold)
 
 
@@ -88,5 +88,5 @@ def test_the_calibrator_agrees_with_the_function_and_checks_the_logits(scene):
     result = stac.stac(scene.predictor, scene.other, tau, seed=3)
     p = calibrator.transform(scene.other_logits, graph=scene.other)
     np.testing.assert_allclose(p, result.probabilities)
-    with pytest.raises(OtherModelError):
+    with raises("other-model"):
         calibrator.transform(scene.other_logits + np.array([0.0, 1.0, 0.0]), graph=scene.other)

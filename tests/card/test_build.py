@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
+from tests.helpers import raises
 
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.card import build as building
-from graphtemper.errors import (
-    GraphTemperWarning,
-    MissingError,
-    NotLogitsError,
-    PredictorError,
-    TooFewError,
-)
+from graphtemper.errors import GraphTemperWarning
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.observation import Observation
@@ -146,7 +141,7 @@ def test_the_source_is_passed_once_without_a_change(graph, model):
 def test_fewer_nodes_than_classes_are_refused():
     many = csbm.sample(400, degree=6, homophily=0.8, snr=9.0, num_classes=55, seed=1)
     model = SIGN(hops=1).fit(many, range(340))
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         SourceCard.build(model, many, range(340, 392))
 
 
@@ -166,12 +161,12 @@ def test_a_card_that_may_hold_training_nodes_says_so(graph, model, masks):
 
 def test_too_few_nodes_outside_the_training_mask_are_counted(graph, model):
     mask = np.arange(300) < 295
-    with pytest.raises(TooFewError, match="outside the training mask, but has 5"):
+    with raises("too-few", match="outside the training mask, but has 5"):
         SourceCard.build(model, graph.replace(train_masks=mask[None]))
 
 
 def test_what_is_no_function_is_named(graph, model):
-    with pytest.raises(MissingError, match=r"graph -> logits.*not a ndarray"):
+    with raises("missing", match=r"graph -> logits.*not a ndarray"):
         SourceCard.build(model(graph), graph, NODES)
 
 
@@ -182,9 +177,9 @@ def test_a_classifier_of_rows_is_named_with_the_cure(graph, model, card):
         lambda wrong: SourceCard.build(wrong, graph, NODES),
         lambda wrong: recalibrate(wrong, graph, card),
     ):
-        with pytest.raises(PredictorError, match=cure):
+        with raises("predictor", match=cure):
             job(classifier)
-        with pytest.raises(NotLogitsError, match="not LogisticRegression"):
+        with raises("not-logits", match="not LogisticRegression"):
             job(lambda graph: classifier)
     logits = lambda graph: np.log(classifier.predict_proba(graph.features))  # noqa: E731
     assert SourceCard.build(logits, graph, NODES, compositions=0, shifts=LEVELS).num_classes == 3

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers import FEW_SHIFTS, block_model
+from tests.helpers import FEW_SHIFTS, block_model, raises
 
 from graphtemper import SourceCard, recalibrate, shifts
 from graphtemper.card.earlier import checked, design, expect, moments, num_columns
-from graphtemper.errors import ConflictError, DamagedError, RangeError, ShapeError
 
 CLASSES = 3
 
@@ -101,7 +100,7 @@ def test_damaged_moments_are_refused(learned, tmp_path):
     for wrong in (item.earlier[:-1], item.earlier + 1.0, item.earlier[:, :-1]):
         path = tmp_path / "card.json"
         replace(learned, environments=(replace(item, earlier=wrong),)).save(path)
-        with pytest.raises(DamagedError):
+        with raises("damaged"):
             SourceCard.load(path)
 
 
@@ -116,16 +115,16 @@ def test_more_environments_say_more(learned):
 @pytest.mark.parametrize(
     ("earlier", "error"),
     [
-        (np.zeros(7, int), ShapeError),
-        (np.zeros((2, 2, 8), int), ShapeError),
-        (np.zeros(8), ShapeError),
-        (["a"] * 8, ShapeError),
-        (np.full(8, 3), RangeError),
-        (np.full(8, -2), RangeError),
+        (np.zeros(7, int), "shape"),
+        (np.zeros((2, 2, 8), int), "shape"),
+        (np.zeros(8), "shape"),
+        (["a"] * 8, "shape"),
+        (np.full(8, 3), "range"),
+        (np.full(8, -2), "range"),
     ],
 )
 def test_odd_earlier_labels_are_one_sentence(earlier, error):
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         checked(earlier, 8, CLASSES)
     assert "\n" not in str(caught.value)
 
@@ -143,7 +142,7 @@ def test_odd_earlier_labels_are_one_sentence(earlier, error):
 )
 def test_odd_proxies_are_one_sentence(model, card, proxy):
     graph, _ = _period(1)
-    with pytest.raises(ShapeError) as caught:
+    with raises("shape") as caught:
         recalibrate(model, graph, card, proxies={"llm": proxy})
     assert "the proxy 'llm' must have" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -168,5 +167,5 @@ def test_a_private_card_learns_from_no_earlier_labels(source, model):
         model, source, range(300, 600), compositions=0, shifts=FEW_SHIFTS, privacy=5.0
     )
     graph, old = _period(1)
-    with pytest.raises(ConflictError):
+    with raises("conflict"):
         card.learn(model, graph, earlier=old)

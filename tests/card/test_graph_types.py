@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.helpers import FEW_SHIFTS
+from tests.helpers import FEW_SHIFTS, raises
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.card.graph_types import GraphTypes
-from graphtemper.errors import DamagedError, GraphTemperWarning, OtherTypesError
+from graphtemper.errors import GraphTemperWarning
 from graphtemper.models import SIGN
 
 
@@ -27,16 +27,16 @@ def test_a_type_that_the_source_does_not_have_is_refused(typed, tmp_path):
     loaded = SourceCard.load(path)
     assert loaded.types.edge == (0, 1)
     assert recalibrate(model, typed, loaded, range(50)).probabilities.shape == (50, 2)
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         recalibrate(model, typed.replace(edge_type=np.full(typed.num_edges, 7)), loaded)
     path.write_text(path.read_text().replace('"edge":[0,1]', '"edge":[0,-1]'))
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         SourceCard.load(path)
 
 
 def test_bundled_models_refuse_a_target_type(typed):
     several = typed.replace(node_type=np.arange(200) % 2, target_type=0)
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         SIGN().fit(several)
 
 
@@ -58,7 +58,7 @@ def test_a_target_must_have_what_the_source_had_unless_it_is_not_read(name):
     types = GraphTypes.of(source)
     types.check(source)
     without = source.replace(**{name: None})
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         types.check(without)
     types.check(without, unread=(name,))
     with pytest.warns(GraphTemperWarning):
@@ -67,14 +67,14 @@ def test_a_target_must_have_what_the_source_had_unless_it_is_not_read(name):
     with pytest.warns(GraphTemperWarning) as told:
         GraphTypes.of(plain).check(source)
     assert len(told) == len(HELD)
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         types.check(object())  # a graph on disk holds features and edges only
 
 
 def test_attributes_of_another_shape_are_refused():
     types = GraphTypes.of(small(edge_features=np.ones((2, 3))))
     for other in (np.ones((2, 4)), np.ones(2)):
-        with pytest.raises(OtherTypesError):
+        with raises("other-types"):
             types.check(small(edge_features=other))
         types.check(small(edge_features=other), unread=("edge_features",))
 
@@ -87,7 +87,7 @@ def test_named_types_are_compared_by_name():
     types = GraphTypes.of(source)
     turned = source.replace(edge_type_names=names[::-1], edges=[[1, 0], [0, 1]])
     types.check(turned, unread=("edge_type",))
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         types.check(source.replace(edge_type_names=["a__to__b", "b__by__a"]))
 
 
@@ -108,9 +108,9 @@ def test_missing_weights_are_refused_before_they_are_read(typed, tmp_path):
     built = SourceCard.build(model, weighted, range(100, 200), compositions=0, shifts=FEW_SHIFTS)
     built.save(tmp_path / "card.json")
     card = SourceCard.load(tmp_path / "card.json")
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         recalibrate(model, typed, card)
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         card.learn(model, typed)
     # SIGN does not read types, and logits read nothing.
     recalibrate(model, weighted.replace(edge_type=None), card)

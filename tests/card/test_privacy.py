@@ -1,6 +1,6 @@
 """What keeps a card private: secret draws, and classes with few nodes that are pooled.
 
-`graphtemper_research.trials.card_attacks` attacks whole cards; SECURITY.md has its numbers.
+SECURITY.md says what attacks on whole cards recovered.
 """
 
 import numpy as np

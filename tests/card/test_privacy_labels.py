@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from tests.helpers import raises
 
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.card import privacy as private
@@ -15,7 +16,6 @@ from graphtemper.card.privacy import (
     private_labels,
     randomised_response,
 )
-from graphtemper.errors import ConflictError, RangeError
 from graphtemper.models import SIGN
 from graphtemper.temperature import apply
 
@@ -100,7 +100,7 @@ def test_a_large_budget_changes_no_label_and_a_small_one_leaves_the_models_view(
     np.testing.assert_allclose(found, expected, atol=0.06)
     right = [float((logits.argmax(axis=1) == item)[nodes].mean()) for item in (labels, drawn)]
     assert abs(right[0] - right[1]) < 0.06
-    with pytest.raises(RangeError):
+    with raises("range"):
         private_labels(logits, np.full(4000, 3), nodes, 1.0)
 
 
@@ -144,12 +144,12 @@ def test_a_private_card_answers_and_says_so(model, graph, tmp_path):
 
 @pytest.mark.parametrize("value", [0, -1.0, 51, float("nan"), True, "3"])
 def test_other_budgets_are_refused(model, graph, value):
-    with pytest.raises(RangeError):
+    with raises("range"):
         _build(model, graph, privacy=value)
 
 
 def test_labels_of_environments_are_randomised_as_well(model, graph, monkeypatch):
-    with pytest.raises(ConflictError):
+    with raises("conflict"):
         _build(model, graph, privacy=1.0, environments=[graph])
     card = _build(model, graph, privacy=1.0)
     seen = []

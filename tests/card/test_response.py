@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper._core.numerics import normal_quantile
 from graphtemper.card import response
 from graphtemper.card.response import Kernel, Response
-from graphtemper.errors import MissingError, TooFewError
 
 NAMES = ("a", "b")
 
@@ -200,13 +200,13 @@ def test_a_signal_that_never_moves_but_for_rounding_is_not_blown_up():
 
 def test_missing_signals_and_lone_families_are_refused(points):
     fitted = _response(points, points[:, 0], Kernel(1.0, 1.0, 1.0, 0.1))
-    with pytest.raises(MissingError):
+    with raises("missing"):
         fitted.predict({"a": 1.0})
     rows = _as_dicts(points)
-    with pytest.raises(MissingError):
+    with raises("missing"):
         response.fit(NAMES, rows, points[:, 0], np.ones(30), {"a": 0.0}, _families(30))
     origin = {"a": 0.0, "b": 0.0}
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         response.fit(NAMES, rows, points[:, 0], np.ones(30), origin, _families(30, kinds=1))
 
 

@@ -42,7 +42,6 @@ def test_known_rows(rows):
     assert slope.formula.startswith("degree_ratio (2 h_t - 1)")
     assert "test_slope_is_the_ratio_of_the_simulated_moments" in slope.tests
     assert by_name["calibrators.stac.stac"].items == ("alg:stac",)
-    assert by_name["graphtemper_research.theory_extensions.label_free.fit_binary"].items == ()
 
 
 def test_what_counts_as_a_citation(equations):

@@ -6,10 +6,10 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import raises
 
 from graphtemper import Graph
 from graphtemper._core.files import atomic_write
-from graphtemper.errors import DamagedError, NoFileError
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -93,7 +93,7 @@ GOOD = {"features": np.zeros((3, 2), np.float32), "edges": np.array([[0, 1]])}
 def test_bad_files_are_refused_in_one_sentence(tmp_path, content):
     path = tmp_path / "bad.npz"
     path.write_bytes(content)
-    with pytest.raises(DamagedError) as caught:
+    with raises("damaged") as caught:
         Graph.load(path)
     assert "bad.npz" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -107,12 +107,12 @@ def test_a_header_that_claims_too_much_is_refused_before_allocation(tmp_path):
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w") as bomb:
         bomb.writestr("features.npy", stream.getvalue() + b"\0" * 64)
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         Graph.load(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(NoFileError):
+    with raises("no-file"):
         Graph.load(tmp_path / "nowhere.npz")
 
 

@@ -3,9 +3,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import raises
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import ChoiceError
 from graphtemper.graph import operators
 
 
@@ -92,7 +92,7 @@ def test_horner_equals_the_sum_of_powers(hops, seed):
 
 
 def test_bad_arguments(graph):
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         operators.operator(graph, "max")
 
 

@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import raises
 
 from graphtemper import metrics
-from graphtemper.errors import (
-    ChoiceError,
-    ConflictError,
-    EmptyError,
-    NoLabelsError,
-    NotFiniteError,
-    RangeError,
-    ShapeError,
-    WrongTypeError,
-)
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -222,7 +213,7 @@ def test_different_bins_do_not_add(sample):
         metrics.bin_probabilities(p, labels, 15),
         metrics.bin_probabilities(p, labels, 10, closed="left"),
     ):
-        with pytest.raises(ConflictError):
+        with raises("conflict"):
             a + other
     with pytest.raises(TypeError):
         a + 1
@@ -320,25 +311,25 @@ ALL = [
 @pytest.mark.parametrize(
     ("p", "labels", "error"),
     [
-        ([[0.5, 0.5], [np.nan, 0.9]], [0, 1], NotFiniteError),
-        ([[0.5, 0.5], [np.inf, 0.9]], [0, 1], NotFiniteError),
-        ([[0.5, 0.5], [-0.1, 1.1]], [0, 1], RangeError),
-        ([[0.5, 0.5], [3.0, 5.0]], [0, 1], RangeError),
-        ([[0.5, 0.5], [0.4, 0.5]], [0, 1], RangeError),
-        ([0.5, 0.9], [0, 1], ShapeError),
-        ([[1.0], [1.0]], [0, 0], ShapeError),
-        (np.empty((0, 2)), np.empty(0, dtype=int), EmptyError),
-        (GOOD, [0], ShapeError),
-        (GOOD, [0, 2], RangeError),
-        (GOOD, [0, -1], NoLabelsError),
-        (GOOD, [0.0, 1.0], WrongTypeError),
-        ([[0.5, 0.5], [1.0]], [0, 1], ShapeError),
-        (GOOD, [[0], [0, 1]], ShapeError),
+        ([[0.5, 0.5], [np.nan, 0.9]], [0, 1], "not-finite"),
+        ([[0.5, 0.5], [np.inf, 0.9]], [0, 1], "not-finite"),
+        ([[0.5, 0.5], [-0.1, 1.1]], [0, 1], "range"),
+        ([[0.5, 0.5], [3.0, 5.0]], [0, 1], "range"),
+        ([[0.5, 0.5], [0.4, 0.5]], [0, 1], "range"),
+        ([0.5, 0.9], [0, 1], "shape"),
+        ([[1.0], [1.0]], [0, 0], "shape"),
+        (np.empty((0, 2)), np.empty(0, dtype=int), "empty"),
+        (GOOD, [0], "shape"),
+        (GOOD, [0, 2], "range"),
+        (GOOD, [0, -1], "no-labels"),
+        (GOOD, [0.0, 1.0], "wrong-type"),
+        ([[0.5, 0.5], [1.0]], [0, 1], "shape"),
+        (GOOD, [[0], [0, 1]], "shape"),
     ],
 )
 def test_every_metric_rejects(p, labels, error):
     for metric in ALL:
-        with pytest.raises(error):
+        with raises(error):
             metric(p, labels)
 
 
@@ -346,7 +337,7 @@ def test_every_metric_rejects(p, labels, error):
 def test_a_bad_row_deep_in_a_large_array_is_named(num_classes):
     p = np.full((300_000, num_classes), 1 / num_classes, dtype=np.float32)
     p[250_001, 0] += 0.2
-    with pytest.raises(RangeError):
+    with raises("range"):
         metrics.ece(p, np.zeros(300_000, dtype=int))
 
 
@@ -358,26 +349,26 @@ def test_rounding_of_single_precision_is_accepted():
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: metrics.ece(GOOD, [0, 1], bins=0), RangeError),
-        (lambda: metrics.ece(GOOD, [0, 1], bins=2.5), RangeError),
-        (lambda: metrics.ece(GOOD, [0, 1], bins=True), RangeError),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=0), "range"),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=2.5), "range"),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=True), "range"),
         (
             lambda: metrics.ece(GOOD, [0, 1], scheme="x"),
-            ChoiceError,
+            "choice",
         ),
-        (lambda: metrics.ece(GOOD, [0, 1], closed="x"), ChoiceError),
+        (lambda: metrics.ece(GOOD, [0, 1], closed="x"), "choice"),
         (
             lambda: metrics.classwise_ece(GOOD, [0, 1], closed="x"),
-            ChoiceError,
+            "choice",
         ),
-        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5]), WrongTypeError),
-        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5, 0.5, 1]), RangeError),
-        (lambda: metrics.ece(GOOD, [0, 1], bins=10**12), RangeError),
-        (lambda: metrics.classwise_ece(GOOD, [0, 1], bins=10**12), RangeError),
-        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, [1]]), ShapeError),
-        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=["0", "1"]), WrongTypeError),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5]), "wrong-type"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5, 0.5, 1]), "range"),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=10**12), "range"),
+        (lambda: metrics.classwise_ece(GOOD, [0, 1], bins=10**12), "range"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, [1]]), "shape"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=["0", "1"]), "wrong-type"),
     ],
 )
 def test_bad_options(call, error):
-    with pytest.raises(error):
+    with raises(error):
         call()

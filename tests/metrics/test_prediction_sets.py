@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import raises
 
 from graphtemper import metrics
-from graphtemper.errors import RangeError, ShapeError, TooFewError
 
 
 @settings(max_examples=40, deadline=None)
@@ -33,15 +33,15 @@ def test_against_counting(n, num_classes, seed):
 @pytest.mark.parametrize(
     ("sets", "labels", "error"),
     [
-        ([[0.5, 0.5]], [0], TooFewError),
-        ([True, False], [0], ShapeError),
-        (np.empty((0, 2), bool), [], ShapeError),
-        ([[True, False]], [2], RangeError),
-        ([[True, False]], [0, 1], ShapeError),
+        ([[0.5, 0.5]], [0], "too-few"),
+        ([True, False], [0], "shape"),
+        (np.empty((0, 2), bool), [], "shape"),
+        ([[True, False]], [2], "range"),
+        ([[True, False]], [0, 1], "shape"),
     ],
 )
 def test_bad_input_is_refused(sets, labels, error):
-    with pytest.raises(error):
+    with raises(error):
         metrics.coverage(sets, labels)
-    with pytest.raises(error):
+    with raises(error):
         metrics.classwise_coverage(sets, labels)

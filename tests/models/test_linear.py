@@ -4,19 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
+from tests.helpers import raises
 
 from graphtemper import Graph, csbm, models
 from graphtemper._core.files import write_npz
-from graphtemper.errors import (
-    DamagedError,
-    InputError,
-    NoLabelsError,
-    NotFittedError,
-    OtherFeaturesError,
-    RangeError,
-    TooFewError,
-    VersionError,
-)
+from graphtemper.errors import InputError, VersionError
 from graphtemper.graph.operators import operator
 from graphtemper.models import SGC, SIGN
 
@@ -110,19 +102,19 @@ def test_a_model_that_did_not_converge_says_so_after_loading(graph, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"weights": None}, DamagedError),
-        ({"header": np.array("not json")}, DamagedError),
+        ({"weights": None}, "damaged"),
+        ({"header": np.array("not json")}, "damaged"),
         ({"header": np.array('{"format": "x"}')}, VersionError),
-        ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, DamagedError),
-        ({"weights": np.zeros((1, 6, 3))}, DamagedError),
-        ({"intercept": np.array([0, np.nan, 0])}, DamagedError),
-        ({"weights": np.full((3, 6, 3), 1e300)}, DamagedError),
-        ({"intercept": np.full(3, 1e300)}, DamagedError),
-        ({"weights": np.zeros((3, 6, 0)), "intercept": np.zeros(0)}, DamagedError),
-        ({"weights": np.zeros((3, 6, 1)), "intercept": np.zeros(1)}, DamagedError),
-        ({"weights": np.zeros((3, 0, 3))}, DamagedError),
-        ({"header": np.array("[" * 100_000)}, DamagedError),
-        ({"header": np.array('{"a":' * 100_000)}, DamagedError),
+        ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, "damaged"),
+        ({"weights": np.zeros((1, 6, 3))}, "damaged"),
+        ({"intercept": np.array([0, np.nan, 0])}, "damaged"),
+        ({"weights": np.full((3, 6, 3), 1e300)}, "damaged"),
+        ({"intercept": np.full(3, 1e300)}, "damaged"),
+        ({"weights": np.zeros((3, 6, 0)), "intercept": np.zeros(0)}, "damaged"),
+        ({"weights": np.zeros((3, 6, 1)), "intercept": np.zeros(1)}, "damaged"),
+        ({"weights": np.zeros((3, 0, 3))}, "damaged"),
+        ({"header": np.array("[" * 100_000)}, "damaged"),
+        ({"header": np.array('{"a":' * 100_000)}, "damaged"),
     ],
 )
 def test_damaged_model_files(graph, tmp_path, change, error):
@@ -130,7 +122,7 @@ def test_damaged_model_files(graph, tmp_path, change, error):
     with np.load(tmp_path / "m.npz") as file:
         arrays = {**file, **change}
     write_npz(tmp_path / "m.npz", {k: v for k, v in arrays.items() if v is not None})
-    with pytest.raises(error):
+    with raises(error):
         models.load(tmp_path / "m.npz")
 
 
@@ -159,7 +151,7 @@ def test_every_header_field_is_checked(graph, tmp_path, kind, change):
         arrays = dict(file)
     header = json.loads(str(arrays["header"]))
     write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header | change))})
-    with pytest.raises(DamagedError) as caught:
+    with raises("damaged") as caught:
         models.load(tmp_path / "m.npz")
     assert "\n" not in str(caught.value)
 
@@ -172,7 +164,7 @@ def test_every_header_field_is_required(graph, tmp_path, key):
     header = json.loads(str(arrays["header"]))
     header.pop(key)
     write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header))})
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         models.load(tmp_path / "m.npz")
 
 
@@ -208,17 +200,17 @@ def test_predictions_and_probabilities_are_those_of_the_logits(graph):
 
 
 def test_bad_input(graph):
-    with pytest.raises(NotFittedError):
+    with raises("not-fitted"):
         SIGN()(graph)
-    with pytest.raises(NoLabelsError):
+    with raises("no-labels"):
         SIGN().fit(graph.replace(labels=None))
-    with pytest.raises(NoLabelsError):
+    with raises("no-labels"):
         SIGN().fit(graph.replace(labels=np.where(np.arange(600) == 2, -1, graph.labels)), range(5))
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         SIGN().fit(graph, np.flatnonzero(graph.labels == 1))
-    with pytest.raises(OtherFeaturesError):
+    with raises("other-features"):
         SIGN().fit(graph)(Graph(features=np.zeros((3, 2)), edges=[]))
-    with pytest.raises(RangeError):
+    with raises("range"):
         SIGN(C=0)
-    with pytest.raises(RangeError):
+    with raises("range"):
         SGC(hops=-1)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.helpers import needs
+from tests.helpers import needs, raises
 
-from graphtemper.errors import DamagedError, FileError, TableError
+from graphtemper.errors import FileError
 from graphtemper.scale.logits.logit_tables import open_logits, read_logits
 
 LOGITS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
@@ -50,9 +50,9 @@ WRITERS = {
 def test_every_format_gives_the_same_logits(name, tmp_path):
     WRITERS[name](tmp_path / name)
     assert np.array_equal(read_logits(tmp_path / name, 60, 3), LOGITS)
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         read_logits(tmp_path / name, 61, 3)
-    with pytest.raises((DamagedError, TableError)):
+    with raises(("damaged", "table")):
         read_logits(tmp_path / name, 60, 4)
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import NotFiniteError, RangeError, ShapeError
 from graphtemper.monitor import Entry, alarms
 from graphtemper.monitor.change import capital, changes
 
@@ -88,7 +88,7 @@ def test_positions_refer_to_the_log():
     assert [one.position for one in thin] == [3 * one.position for one in plain]
     assert 150 < thin[0].position < 300
     assert alarms(run, every=1000) == []
-    with pytest.raises(RangeError):
+    with raises("range"):
         alarms(run, every=0)
 
 
@@ -164,14 +164,14 @@ def test_a_long_trend_does_not_overflow():
 @pytest.mark.parametrize(
     ("series", "rate", "error"),
     [
-        ({"a": [1.0]}, 0.0, RangeError),
-        ({"a": [1.0]}, float("nan"), RangeError),
-        ({"a": [1.0], "b": []}, 0.1, ShapeError),
-        ({"a": [float("nan")]}, 0.1, NotFiniteError),
+        ({"a": [1.0]}, 0.0, "range"),
+        ({"a": [1.0]}, float("nan"), "range"),
+        ({"a": [1.0], "b": []}, 0.1, "shape"),
+        ({"a": [float("nan")]}, 0.1, "not-finite"),
     ],
 )
 def test_bad_input(series, rate, error):
-    with pytest.raises(error):
+    with raises(error):
         changes(series, rate)
 
 

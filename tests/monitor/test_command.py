@@ -12,18 +12,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import SourceCard, csbm, metrics, models, temperature
 from graphtemper.cli import app
-from graphtemper.errors import (
-    ConflictError,
-    FileError,
-    InputError,
-    RangeError,
-    TableError,
-    TooFewError,
-    UnreadableError,
-)
+from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Log, fingerprint
 from graphtemper.monitor.change import Change
@@ -102,7 +95,7 @@ def test_the_nodes_of_a_file_are_evaluated(folder, capsys):
     run("--nodes", "held_out.txt", "--json")
     assert json.loads(capsys.readouterr().out)["newest"]["num_nodes"] == 200
     words = ["monitor", "days", "--card", "model.card.json", "--nodes", "held_out.txt"]
-    with pytest.raises(ConflictError):
+    with raises("conflict"):
         app(words, exit_on_error=False, result_action="return_value")
 
 
@@ -194,7 +187,7 @@ def test_gates_have_their_own_exit_code(folder, capsys, gate, code):
     with pytest.raises(SystemExit) as stop:
         run("--fail-on", gate)
     assert stop.value.code == code
-    assert f"Gate closed: {gate}" in capsys.readouterr().out
+    assert f"gate closed: {gate}: on day10.npz accuracy is" in capsys.readouterr().err
 
 
 def stopped(*words):
@@ -348,7 +341,7 @@ def test_earlier_labels_on_the_command_line(folder, day, capsys):
     assert [one["name"] for one in told["labels"]["answered_again"]] == ["day11.npz"]
     (learned,) = SourceCard.load("wise.json").environments
     assert learned.earlier is not None
-    with pytest.raises((ConflictError, UnreadableError)):
+    with raises(("conflict", "unreadable")):
         run("--earlier", "old.csv", "--windows", "2")
 
 
@@ -401,17 +394,17 @@ def test_a_late_drop_waits_for_the_next_run_with_the_gate(dropped):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("node,class\n1,0\n1,1\n", TableError),
-        ("node,class\n99999,0\n", RangeError),
-        ("node,class\n1,7\n", TableError),
-        ("node,class\n1,\n", TooFewError),
-        ("node,class\n", TooFewError),
+        ("node,class\n1,0\n1,1\n", "table"),
+        ("node,class\n99999,0\n", "range"),
+        ("node,class\n1,7\n", "table"),
+        ("node,class\n1,\n", "too-few"),
+        ("node,class\n", "too-few"),
     ],
 )
 def test_bad_tables_of_labels(folder, day, text, error):
     run()
     (folder / "bad.csv").write_text(text)
-    with pytest.raises(error):
+    with raises(error):
         add("--of", "day10.npz", "--labels", "bad.csv")
     assert Log("monitor.sqlite", fingerprint(SourceCard.load("model.card.json"))).labelled() == []
 
@@ -458,7 +451,7 @@ def test_a_closed_pipe_keeps_the_exit_code(folder):
     for gate, code in (([], 0), (["--fail-on", "accuracy<0.999"], 3)):
         process = subprocess.Popen([*words, *gate], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert b"Error" not in process.stderr.read()
         assert process.wait(60) == code
         process.stderr.close()
 

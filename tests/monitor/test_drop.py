@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.errors import RangeError
-from graphtemper.monitor import Entry, Gate, Labelled, drops, limits_of
+from graphtemper.monitor import Entry, Labelled, drops, limits_of
 from graphtemper.monitor.drop import upper_bound
+from graphtemper.recalibration.gates import Gate
 
 SOURCE, DEVIATION, RATE = 0.9, 0.25, 0.1
 ENTRY = Entry("d", "0", 500, 0.9, 0.8, 0.95, 0.9, 1.5, 0.7, "trust", (), {})
@@ -136,7 +137,7 @@ def test_limits_are_the_source_and_gates_from_below():
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, float("nan")])
 def test_the_rate_is_a_probability(rate):
-    with pytest.raises(RangeError):
+    with raises("range"):
         drops([ENTRY], {"source": 0.9}, rate)
 
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import SourceCard, metrics, recalibrate, temperature
-from graphtemper.errors import ConflictError, InputError
+from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
     Labelled,
@@ -155,7 +156,7 @@ def test_impossible_labels_are_refused(followed, name, given):
 def test_labels_that_contradict_those_of_the_snapshot_are_refused(followed, day):
     model, card, snapshots, log = followed
     given = {node: int(day(1).labels[node]) for node in range(50)}
-    with pytest.raises(ConflictError):
+    with raises("conflict"):
         add_labels(model, snapshots, card, log, "month 1", given | {7: 1 - given[7]})
     assert log.labelled() == []
     add_labels(model, snapshots, card, log, "month 1", given)

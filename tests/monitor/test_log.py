@@ -5,8 +5,9 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import DamagedError, FileError, InputError, VersionError
+from graphtemper.errors import FileError, InputError, VersionError
 from graphtemper.monitor import Entry, Labelled, Log, Missed
 
 ENTRY = Entry(
@@ -106,14 +107,14 @@ def test_other_databases_and_versions_are_refused(tmp_path):
     other, old = tmp_path / "other.sqlite", tmp_path / "old.sqlite"
     Log(old, "card").append(ENTRY)
     for path, statement, refusal in (
-        (other, "CREATE TABLE mine (x)", DamagedError),
+        (other, "CREATE TABLE mine (x)", "damaged"),
         (old, "PRAGMA user_version = 4", VersionError),
     ):
         with sqlite3.connect(path) as base:
             base.execute(statement)
         base.close()
         before = path.read_bytes()
-        with pytest.raises(refusal):
+        with raises(refusal):
             Log(path, "card")
         assert path.read_bytes() == before
 

@@ -3,16 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph, csbm, recalibrate
-from graphtemper.errors import (
-    ConflictError,
-    ContentError,
-    EmptyError,
-    FileError,
-    InputError,
-    MissingExtraError,
-)
+from graphtemper.errors import FileError, InputError, MissingExtraError
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
     Log,
@@ -242,7 +236,7 @@ def test_a_file_that_changes_while_it_is_read_is_missed(watched, log, day, tmp_p
         return graph
 
     changing, missed = replace(plain, load=load), []
-    with pytest.raises(ContentError):
+    with raises("content"):
         list(follow(model, [changing], card, log))
     assert names(follow(model, [changing], card, log, missed=missed.append)) == []
     assert [item.name for item in missed] == ["day1.npz"]
@@ -319,14 +313,14 @@ def test_times_decide_which_snapshot_is_older(watched, log, day):
 
 def test_a_log_of_the_other_kind_and_an_empty_one_are_refused(watched, log, shots):
     _, card = watched
-    with pytest.raises(ConflictError):
+    with raises("conflict"):
         follow(None, shots(1), card, log)
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         read_log(log, card)
 
 
 def test_metrics_of_decisions_need_a_model(watched, tmp_path):
     _, card = watched
     log = Log(tmp_path / "logits.sqlite", fingerprint(card), kind="logits")
-    with pytest.raises(ConflictError, match="give the model"):
+    with raises("conflict", match="give the model"):
         follow(None, [], card, log, decisions={"positive": 1})

@@ -8,21 +8,18 @@ import csv
 import json
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import ChoiceError
 from graphtemper_research import paper as experiments
 from graphtemper_research.harness.outcome import render_results
-from graphtemper_research.paper import extensions, label_free, slope_grid, temperature_grid
+from graphtemper_research.paper import extensions, temperature_grid
 
 # Bars that honest work does not reach; the results page says why.
 NOT_REACHED = {
     ("slope", "largest ECE after the closed-form temperature"),
     ("temperature", "finite degree, Pearson r, 4 seeds"),
-    ("label-free", "slope grid: T within 10 % of the oracle (accuracy in 0.75-0.99)"),
-    ("label-free", "temperature grid: T within 10 % of the oracle (accuracy in 0.75-0.99)"),
-    ("label-free", "temperature grid: answers that are more than 10 % off"),
 }
-FIGURES = ["concept", "slope", "extensions", "bound", "temperature", "label-free"]
+FIGURES = ["concept", "slope", "extensions", "bound", "temperature"]
 
 
 QUICK = ["concept", "slope", "bound"]
@@ -56,12 +53,6 @@ def test_rows_of_the_temperature_grid_are_the_committed_ones(committed, holds):
     content = committed("temperature")
     for point in temperature_grid.grid(temperature_grid.NUM_NODES, temperature_grid.SEEDS):
         holds(content, point.row(temperature_grid.SEEDS))
-
-
-def test_rows_without_labels_are_the_committed_ones(committed, holds):
-    rows = label_free.measured(slope_grid.SETTING, slope_grid.TARGETS[2:3], slope_grid.SEEDS)
-    for row in rows:
-        holds(committed("label-free"), {"grid": "slope grid", **row})
 
 
 @pytest.mark.slow
@@ -109,7 +100,6 @@ def test_published_slope_figures_are_side_by_side():
 
 def test_figures_go_by_their_numbers_too():
     assert set(experiments.NUMBERS.values()) == set(experiments.FIGURES) - {
-        "label-free",
         "diagnostic",
         "audit",
     }
@@ -117,10 +107,10 @@ def test_figures_go_by_their_numbers_too():
         assert experiments.named(name) == "slope"
     assert experiments.named("table2") == experiments.named("tab 2") == "real"
     for name in ("fig3", "table1"):
-        with pytest.raises(ChoiceError):
+        with raises("choice"):
             experiments.named(name)
 
 
 def test_unknown_figure():
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         experiments.run("nothing")

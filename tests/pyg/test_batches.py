@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import raises
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -10,7 +11,6 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 from torch_geometric.nn import models  # noqa: E402
 
 from graphtemper import Graph  # noqa: E402
-from graphtemper.errors import RangeError, WrongTypeError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 
@@ -75,9 +75,9 @@ def test_every_node_gets_logits_even_without_neighbours():
 
 
 def test_wrong_batches():
-    with pytest.raises(RangeError):
+    with raises("range"):
         Batches(hops=-1)
-    with pytest.raises(RangeError):
+    with raises("range"):
         Batches(hops=1, size=0)
-    with pytest.raises(WrongTypeError):
+    with raises("wrong-type"):
         predictor(Counts(), batches=1024)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
 from torch.nn import Module  # noqa: E402
 
-from graphtemper.errors import PredictorError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -66,7 +66,7 @@ def test_optional_edges_are_passed(graph):
 
 def test_an_adapter_says_how_the_module_is_called(graph):
     module = nn.Sequential("x, edge_index", [(nn.GCNConv(FEATURES, CLASSES), "x, edge_index -> x")])
-    with pytest.raises(PredictorError):
+    with raises("predictor"):
         predictor(module)
     logits = predictor(module, adapter=lambda m, data: m(data.x, data.edge_index))(graph)
     assert logits.shape == (250, CLASSES)
@@ -94,7 +94,7 @@ class EdgesOnly(Spy):
     ],
 )
 def test_unclear_signatures_are_refused_when_wrapped(kind, says):
-    with pytest.raises(PredictorError):
+    with raises("predictor"):
         predictor(kind())
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
 from torch.nn import Dropout, Linear, ReLU, Sequential  # noqa: E402
 
-from graphtemper.errors import NotFiniteError, NotLogitsError, ShapeError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 from graphtemper.temperature.scaling import apply  # noqa: E402
 
@@ -27,13 +27,13 @@ def test_probabilities_are_named_and_converted_on_request(graph):
         (torch.nn.LogSoftmax(dim=1), "log-probabilities"),
     ):
         other = Sequential(module, last)
-        with pytest.raises(NotLogitsError):
+        with raises("not-logits"):
             predictor(other)(graph)
         np.testing.assert_allclose(apply(predictor(other, returns=kind)(graph)), honest, atol=1e-6)
-        with pytest.raises(NotLogitsError):
+        with raises("not-logits"):
             predictor(module, returns=kind)(graph)
     half = Sequential(module, torch.nn.Softmax(dim=1)).bfloat16()
-    with pytest.raises(NotLogitsError):
+    with raises("not-logits"):
         predictor(half)(graph)
 
 
@@ -46,9 +46,9 @@ def test_a_binary_score_is_the_second_of_two_logits(graph, shape):
     np.testing.assert_allclose(apply(model(graph))[:, 1], 1.0 / (1.0 + np.exp(-own)), atol=1e-6)
     assert model.check(graph.to_pyg()).equal_predictions == 1.0
     sure = predictor(head, adapter=lambda net, data: net(data.x).sigmoid(), returns="binary")
-    with pytest.raises(NotLogitsError):
+    with raises("not-logits"):
         sure.check(graph.to_pyg())
-    with pytest.raises(ShapeError):
+    with raises("shape"):
         predictor(mlp(), adapter=lambda net, data: net(data.x), returns="binary")(graph)
 
 
@@ -65,16 +65,16 @@ def test_a_probability_of_zero_stays_finite(graph):
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (lambda x: (x, x), NotLogitsError),
-        (lambda x: x.numpy(), NotLogitsError),
-        (lambda x: x[:-1], ShapeError),
-        (lambda x: x[:, 0], ShapeError),
-        (lambda x: x[:, :1], ShapeError),
-        (lambda x: x[None], ShapeError),
-        (lambda x: x.argmax(1, keepdim=True).expand(-1, 3), NotLogitsError),
-        (lambda x: x.index_fill(0, torch.tensor([7]), torch.inf), NotFiniteError),
+        (lambda x: (x, x), "not-logits"),
+        (lambda x: x.numpy(), "not-logits"),
+        (lambda x: x[:-1], "shape"),
+        (lambda x: x[:, 0], "shape"),
+        (lambda x: x[:, :1], "shape"),
+        (lambda x: x[None], "shape"),
+        (lambda x: x.argmax(1, keepdim=True).expand(-1, 3), "not-logits"),
+        (lambda x: x.index_fill(0, torch.tensor([7]), torch.inf), "not-finite"),
     ],
 )
 def test_wrong_outputs_are_named(graph, answer, error):
-    with pytest.raises(error):
+    with raises(error):
         predictor(mlp(), adapter=lambda _, data: answer(data.x))(graph)

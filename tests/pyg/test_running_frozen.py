@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -10,7 +11,6 @@ from torch.nn import Dropout, Linear, Module, ReLU, Sequential  # noqa: E402
 from torch_geometric.nn import models  # noqa: E402
 
 from graphtemper import Graph, csbm  # noqa: E402
-from graphtemper.errors import NotFittedError, OtherModelError, PredictorError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -58,12 +58,12 @@ def test_nan_weights_are_named(graph):
     module = model("GCN")
     with torch.no_grad():
         module.convs[1].bias[0] = torch.nan
-    with pytest.raises(PredictorError):
+    with raises("predictor"):
         predictor(module)(graph)
 
 
 def test_weights_without_values_are_named(graph):
-    with pytest.raises(NotFittedError):
+    with raises("not-fitted"):
         predictor(nn.GCNConv(-1, CLASSES))(graph)
 
 
@@ -80,16 +80,16 @@ class DrawsInVain(Module):
 
 def test_dropout_that_ignores_evaluation_mode_is_named(graph):
     state = torch.get_rng_state()
-    with pytest.raises(OtherModelError):
+    with raises("other-model"):
         predictor(AlwaysDrops())(graph)
     assert np.array_equal(predictor(DrawsInVain())(graph), graph.features)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_devices_without_values_are_named(graph):
-    with pytest.raises(PredictorError):
+    with raises("predictor"):
         predictor(Linear(FEATURES, CLASSES, device="meta"))(graph)
     data = graph.to_pyg()
     data.x = data.x.to("meta")
-    with pytest.raises(PredictorError):
+    with raises("predictor"):
         Graph.from_pyg(data)

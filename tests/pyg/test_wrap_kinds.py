@@ -5,6 +5,7 @@ The expected logits are those of the call that the user writes, on the user's ow
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -15,7 +16,6 @@ from torch_geometric.data import Data, HeteroData  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E402
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
-from graphtemper.errors import ForeignError, OtherTypesError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 FEATURES, CLASSES, RELATIONS = 6, 3, 3
@@ -316,8 +316,8 @@ def test_nodes_of_hetero_data_are_those_of_the_classified_type(tmp_path):
     result = recalibrate(model, data, card, mask)
     assert result.nodes.tolist() == expected.nodes.tolist()
     np.testing.assert_array_equal(result.probabilities, expected.probabilities)
-    with pytest.raises(ForeignError):
+    with raises("foreign"):
         recalibrate(model, data, card, [3])
     data["paper", "likes", "paper"].edge_index = data["paper", "cites", "paper"].edge_index
-    with pytest.raises(OtherTypesError):
+    with raises("other-types"):
         recalibrate(model, data, card)

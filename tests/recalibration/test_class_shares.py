@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import kstest
-from tests.helpers import answer_bytes
+from tests.helpers import answer_bytes, raises
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.cli import main
-from graphtemper.errors import ContentError, InputError
+from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import (
     LEAST_ERRORS,
@@ -428,7 +428,7 @@ def test_a_damaged_profile_is_refused_by_field(card, key, value):
         content["class_profile"]["counts"][0][0] = value
     else:
         content["class_profile"][key] = value
-    with pytest.raises(ContentError):
+    with raises("content"):
         SourceCard.from_json(sealed(content))
 
 

@@ -4,24 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.helpers import answer_bytes, block_model
+from tests.helpers import answer_bytes, block_model, raises
 
 from graphtemper import Graph, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
-from graphtemper.errors import (
-    GraphTemperError,
-    InputError,
-    NotFiniteError,
-    NotLogitsError,
-    OtherClassesError,
-    OtherFeaturesError,
-    OtherModelError,
-    PredictorError,
-    RangeError,
-    WrongTypeError,
-)
+from graphtemper.errors import GraphTemperError, InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.result import probabilities_at
 from graphtemper.recalibration.verdict import LEVEL, judge, labels_needed
@@ -124,20 +113,20 @@ def test_noise_asks_for_a_higher_temperature(card, model):
 
 
 SWAPPED = {
-    "a path as the card": (lambda m, g, c: recalibrate(m, g, "model.card.json"), WrongTypeError),
-    "a path as the graph": (lambda m, g, c: recalibrate(m, "target.npz", c), WrongTypeError),
-    "a path as the model": (lambda m, g, c: recalibrate("model.npz", g, c), PredictorError),
-    "graph first": (lambda m, g, c: recalibrate(g, m, c), WrongTypeError),
-    "card second": (lambda m, g, c: recalibrate(m, c, g), WrongTypeError),
-    "card first": (lambda m, g, c: recalibrate(c, g, m), WrongTypeError),
-    "labels of a card": (lambda m, g, c: suggest_labels(c, 5), WrongTypeError),
+    "a path as the card": (lambda m, g, c: recalibrate(m, g, "model.card.json"), "wrong-type"),
+    "a path as the graph": (lambda m, g, c: recalibrate(m, "target.npz", c), "wrong-type"),
+    "a path as the model": (lambda m, g, c: recalibrate("model.npz", g, c), "predictor"),
+    "graph first": (lambda m, g, c: recalibrate(g, m, c), "wrong-type"),
+    "card second": (lambda m, g, c: recalibrate(m, c, g), "wrong-type"),
+    "card first": (lambda m, g, c: recalibrate(c, g, m), "wrong-type"),
+    "labels of a card": (lambda m, g, c: suggest_labels(c, 5), "wrong-type"),
 }
 
 
 @pytest.mark.parametrize("name", SWAPPED)
 def test_arguments_in_another_order_are_one_sentence(card, model, target, name):
     call, error = SWAPPED[name]
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         call(model, target, card)
     assert "\n" not in str(caught.value)
 
@@ -260,22 +249,22 @@ def test_a_small_lead_survives_a_large_temperature(card, target):
 
 
 BAD = {
-    "not finite": (lambda z: np.where(np.arange(600)[:, None] == 42, np.nan, z), NotFiniteError),
-    "infinite": (lambda z: np.where(np.arange(600)[:, None] == 7, np.inf, z), NotFiniteError),
-    "too few rows": (lambda z: z[:-1], NotLogitsError),
-    "one column": (lambda z: z[:, :1], NotLogitsError),
-    "flat": (lambda z: z.ravel(), NotLogitsError),
-    "probabilities": (temperatures.apply, NotLogitsError),
-    "text": (lambda z: np.full(z.shape, "a"), NotLogitsError),
-    "other classes": (lambda z: np.hstack([z, z]), OtherClassesError),
-    "too large": (lambda z: z.astype(np.float64) * 1e200, RangeError),
+    "not finite": (lambda z: np.where(np.arange(600)[:, None] == 42, np.nan, z), "not-finite"),
+    "infinite": (lambda z: np.where(np.arange(600)[:, None] == 7, np.inf, z), "not-finite"),
+    "too few rows": (lambda z: z[:-1], "not-logits"),
+    "one column": (lambda z: z[:, :1], "not-logits"),
+    "flat": (lambda z: z.ravel(), "not-logits"),
+    "probabilities": (temperatures.apply, "not-logits"),
+    "text": (lambda z: np.full(z.shape, "a"), "not-logits"),
+    "other classes": (lambda z: np.hstack([z, z]), "other-classes"),
+    "too large": (lambda z: z.astype(np.float64) * 1e200, "range"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_logits_are_one_clear_sentence(card, model, target, name):
     change, error = BAD[name]
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         recalibrate(change(model(target)), target, card)
     assert "\n" not in str(caught.value)
 
@@ -284,7 +273,7 @@ def test_bad_logits_are_one_clear_sentence(card, model, target, name):
 def test_bad_models_are_one_clear_sentence(card, model, target, name):
     """The model behaves on the card's test graph, so only its answer on the target is wrong."""
     change, error = BAD[name]
-    with pytest.raises(error):
+    with raises(error):
         recalibrate(lambda g: change(model(g)) if g.num_nodes == 600 else model(g), target, card)
 
 
@@ -309,7 +298,7 @@ def test_a_model_that_fails_on_a_part_of_its_input_says_so(card, model, target):
             logits[3] = np.inf
         return logits
 
-    with pytest.raises(NotFiniteError):
+    with raises("not-finite"):
         recalibrate(fragile, target, card)
 
 
@@ -321,9 +310,9 @@ def test_odd_arguments_are_refused(card, model, target, arguments):
 
 def test_another_feature_space_or_model_is_refused(card, model, target):
     narrow = target.replace(features=target.features[:, :9])
-    with pytest.raises(OtherFeaturesError):
+    with raises("other-features"):
         recalibrate(model, narrow, card)
-    with pytest.raises(OtherModelError):
+    with raises("other-model"):
         recalibrate(SIGN(hops=1).fit(block_model(40)), target, card)
 
 
@@ -357,7 +346,7 @@ def test_logits_of_another_model_are_refused_on_a_small_graph(
 ):
     used = model if fast else lambda graph: model(graph)
     other = SIGN().fit(source, range(60))
-    with pytest.raises(OtherModelError):
+    with raises("other-model"):
         recalibrate(used, target, card, logits=other(target), per_node=per_node)
     half = model(target).astype(np.float16).astype(np.float64)
     assert recalibrate(used, target, card, logits=half, per_node=per_node).verdict in VERDICTS

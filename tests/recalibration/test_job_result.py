@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers import block_model
+from tests.helpers import block_model, raises
 
 from graphtemper import recalibrate, shifts
-from graphtemper.errors import MissingExtraError, NotFiniteError, NotLogitsError, WrongTypeError
+from graphtemper.errors import MissingExtraError
 from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.result import probabilities_at
 
@@ -44,7 +44,7 @@ def test_apply_adds_the_correction_for_class_shares(result):
 
 @pytest.mark.parametrize("logits", [3.0, [1.0, 2.0], [[np.nan, 0.0]], [["a", "b"]]])
 def test_apply_refuses_what_are_no_logits(result, logits):
-    with pytest.raises((NotFiniteError, NotLogitsError)):
+    with raises(("not-finite", "not-logits")):
         result.apply(logits)
 
 
@@ -142,7 +142,7 @@ def test_a_frame_without_pandas_says_what_to_install(result, monkeypatch):
 
 
 def test_a_result_is_no_dictionary_and_says_so(result):
-    with pytest.raises(WrongTypeError, match=r"read result\.verdict; .*to_dict"):
+    with raises("wrong-type", match=r"read result\.verdict; .*to_dict"):
         result["verdict"]
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from tests.helpers import raises
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper import temperature as temperatures
 from graphtemper._core.safe_reading import sealed
-from graphtemper.errors import DamagedError, MissingError
 from graphtemper.models import SIGN
 
 LEVELS = {
@@ -140,7 +140,7 @@ def test_a_card_without_node_responses_is_read_and_says_so(model, target, card, 
     replace(card, node_responses=None).save(path)
     old = SourceCard.load(path)
     assert recalibrate(model, target, old, SCORED).temperature > 0
-    with pytest.raises(MissingError):
+    with raises("missing"):
         recalibrate(model, target, old, SCORED, per_node=True)
 
 
@@ -160,7 +160,7 @@ def test_damaged_node_responses_are_refused_by_field(card, tmp_path, where, valu
     content["node_responses"][where[0]][where[1]] = value
     path = tmp_path / "card.json"
     path.write_text(sealed(content))
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         SourceCard.load(path)
 
 

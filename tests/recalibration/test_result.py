@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from tests.helpers import schema_errors
+from tests.helpers import raises, schema_errors
 
 from graphtemper import report
-from graphtemper.errors import ChoiceError
 
 CASES = ("plain", "labels", "odd", "logits", "no edges", "one node")
 
@@ -66,5 +65,5 @@ def test_the_schemas_are_schemas():
 
     for name in ("report", "recalibration"):
         jsonschema.Draft202012Validator.check_schema(report.schema(name))
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         report.schema("card")

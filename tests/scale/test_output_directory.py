@@ -4,8 +4,8 @@ import os
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import WriteError
 from graphtemper.scale import recalibrate
 from graphtemper.scale.output_directory import atomic_directory
 from graphtemper.scale.streaming import write_probabilities
@@ -48,7 +48,7 @@ def test_a_file_and_its_name_are_flushed(tmp_path, monkeypatch):
 def test_a_task_that_outlives_its_run_creates_no_directory(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_directory(tmp_path / "out") as folder:
         raise KeyboardInterrupt
-    with pytest.raises(WriteError):
+    with raises("write"):
         write_probabilities(folder / "part-00001.parquet", PART)
     assert not list(tmp_path.iterdir())
 
@@ -74,6 +74,6 @@ def test_the_partial_file_of_a_dead_worker_is_not_in_the_result(tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):
-    with pytest.raises(WriteError), atomic_directory(tmp_path / "out"):
+    with raises("write"), atomic_directory(tmp_path / "out"):
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())

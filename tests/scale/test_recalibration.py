@@ -4,17 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import recalibrate as in_memory
-from graphtemper.errors import (
-    DamagedError,
-    InputError,
-    MissingError,
-    OtherFeaturesError,
-    OtherModelError,
-    RangeError,
-    WriteError,
-)
+from graphtemper.errors import InputError
 from graphtemper.scale import recalibrate
 from graphtemper.scale.evidence import sample as sampling
 from graphtemper.scale.evidence.sample import Measured, merged, spread
@@ -143,7 +136,7 @@ def test_layers_that_are_not_declared(problem, sampled, tmp_path):
     def model(graph):
         return problem.model(graph)
 
-    with pytest.raises(MissingError, match="give its layers as hops"):
+    with raises("missing", match="give its layers as hops"):
         answered(problem, tmp_path / "out", model=model)
     assert list(tmp_path.iterdir()) == []
     for hops, depth in ((2, 2), (1, 2)):  # one step more is tried
@@ -154,7 +147,7 @@ def test_layers_that_are_not_declared(problem, sampled, tmp_path):
 def test_logits_of_other_nodes_are_refused(problem, sampled, tmp_path):
     logits = np.roll(problem.model(problem.target), 1, axis=0)
     tables = stored(problem.target, logits, tmp_path / "g")
-    with pytest.raises(OtherModelError, match="tables are of one graph"):
+    with raises("other-model", match="tables are of one graph"):
         answered(problem, tmp_path / "out", **tables)
     assert [path.name for path in tmp_path.iterdir()] == ["g"]
 
@@ -168,7 +161,7 @@ def test_logits_and_nodes_that_do_not_match(problem, sampled, tmp_path, case):
     columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
     pq.write_table(pa.table({"node": rows} | columns), tmp_path / "z.parquet")
     said = {"fewer": "1,999 rows", "repeated": "each once", "outside": "integers from 0 to 1999"}
-    with pytest.raises(DamagedError if case != "outside" else Exception, match=said[case]):
+    with raises("damaged" if case != "outside" else Exception, match=said[case]):
         answered(problem, tmp_path / "out", logits=tmp_path / "z.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["z.parquet"]
 
@@ -176,17 +169,17 @@ def test_logits_and_nodes_that_do_not_match(problem, sampled, tmp_path, case):
 def test_an_answer_is_never_replaced(problem, tmp_path):
     answered(problem, tmp_path / "out", model=None)
     before = written(tmp_path / "out")
-    with pytest.raises(WriteError, match="exists already"):
+    with raises("write", match="exists already"):
         answered(problem, tmp_path / "out", model=None)
     assert written(tmp_path / "out") == before
 
 
 def test_arguments_that_do_not_fit(problem, sampled, tmp_path):
-    with pytest.raises(MissingError, match="give graph and features"):
+    with raises("missing", match="give graph and features"):
         answered(problem, tmp_path / "out", features=None)
-    with pytest.raises(RangeError, match="sample"):
+    with raises("range", match="sample"):
         answered(problem, tmp_path / "out", sample=5)
     pq.write_table(pa.table({"x0": np.zeros(2000)}), tmp_path / "n.parquet")
     for model in (None, problem.model):
-        with pytest.raises(OtherFeaturesError, match="12 feature columns"):
+        with raises("other-features", match="12 feature columns"):
             answered(problem, tmp_path / "out", features=tmp_path / "n.parquet", model=model)

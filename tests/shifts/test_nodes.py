@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import InputError, NoLabelsError
+from graphtemper.errors import InputError
 from graphtemper.shifts import resample_classes
 
 
@@ -36,5 +37,5 @@ def test_bad_shares(shares):
 
 
 def test_a_class_without_nodes_is_named():
-    with pytest.raises(NoLabelsError):
+    with raises("no-labels"):
         resample_classes(np.array([0, 1, 1]), None, [1, 1, 1])

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph, csbm, shifts
-from graphtemper.errors import NoLabelsError
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_homophily_partners_are_uniform_and_labelled():
 
 
 def test_homophily_needs_labels(graph):
-    with pytest.raises(NoLabelsError):
+    with raises("no-labels"):
         shifts.homophily(0.5)(graph.replace(labels=None))
 
 

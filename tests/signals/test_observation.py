@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm, temperature
-from graphtemper.errors import MissingError, RangeError
 from graphtemper.models import SIGN
 from graphtemper.signals.observation import Observation
 
@@ -80,7 +80,7 @@ def test_logits_alone(graph, model):
     observation = Observation(model(graph), graph)
     np.testing.assert_array_equal(observation.logits, Observation(model, graph).logits)
     assert not observation.has_model
-    with pytest.raises(MissingError):
+    with raises("missing"):
         observation.votes("edge")
 
 
@@ -131,7 +131,7 @@ def test_logits_at_temperature_one_are_those_of_the_model(graph, model):
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_temperature(graph, model, bad):
-    with pytest.raises(RangeError):
+    with raises("range"):
         Observation(model, graph, temperature=bad)
-    with pytest.raises(RangeError):
+    with raises("range"):
         Observation(model, graph).at(bad)

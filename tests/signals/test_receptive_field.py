@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.card.reading import read
-from graphtemper.errors import OtherModelError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
 from graphtemper.signals import evidence, graph_parts, receptive_field
@@ -184,7 +184,7 @@ def test_a_model_that_reads_the_whole_graph_runs_on_it_and_says_so(graph, source
 
 
 def test_logits_of_other_rows_are_refused(graph, model, card):
-    with pytest.raises(OtherModelError):
+    with raises("other-model"):
         recalibrate(model, graph, card, logits=model(graph)[::-1])
 
 

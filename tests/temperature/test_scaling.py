@@ -10,17 +10,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.calibration import _TemperatureScaling
 from sklearn.metrics import log_loss
+from tests.helpers import raises
 
 from graphtemper import temperature
-from graphtemper.errors import (
-    EmptyError,
-    GraphTemperWarning,
-    NoLabelsError,
-    NotFiniteError,
-    RangeError,
-    ShapeError,
-    WrongTypeError,
-)
+from graphtemper.errors import GraphTemperWarning
 from graphtemper.temperature import inverse as _inverse_temperature
 
 seeds = st.integers(0, 2**32 - 1)
@@ -113,24 +106,24 @@ def test_apply_of_no_nodes_is_empty():
 @pytest.mark.parametrize(
     ("logits", "t", "error"),
     [
-        ([[0.0, 1.0], [np.nan, 1.0]], 1.0, NotFiniteError),
-        ([[0.0, 1.0], [0.0, np.inf]], 1.0, NotFiniteError),
-        ([[0.0, -np.inf]], 1.0, NotFiniteError),
-        ([[1.7e308, -1.7e308]], 1.0, RangeError),
-        ([[1e200, -1e200], [1.7e308, -1.7e308]], 1.0, RangeError),
-        ([0.0, 1.0], 1.0, ShapeError),
-        ([[0.0], [1.0]], 1.0, ShapeError),
-        ([["a", "b"]], 1.0, WrongTypeError),
-        ([[0.0, 1.0]], 0.0, RangeError),
-        ([[0.0, 1.0]], np.inf, RangeError),
-        ([[0.0, 1.0]], np.nan, RangeError),
-        ([[0.0, 1.0]], True, WrongTypeError),
-        ([[0.0, 1.0], [0.0, 1.0]], [1.0, -1.0], RangeError),
-        ([[0.0, 1.0], [0.0, 1.0]], [1.0, 1.0, 1.0], ShapeError),
+        ([[0.0, 1.0], [np.nan, 1.0]], 1.0, "not-finite"),
+        ([[0.0, 1.0], [0.0, np.inf]], 1.0, "not-finite"),
+        ([[0.0, -np.inf]], 1.0, "not-finite"),
+        ([[1.7e308, -1.7e308]], 1.0, "range"),
+        ([[1e200, -1e200], [1.7e308, -1.7e308]], 1.0, "range"),
+        ([0.0, 1.0], 1.0, "shape"),
+        ([[0.0], [1.0]], 1.0, "shape"),
+        ([["a", "b"]], 1.0, "wrong-type"),
+        ([[0.0, 1.0]], 0.0, "range"),
+        ([[0.0, 1.0]], np.inf, "range"),
+        ([[0.0, 1.0]], np.nan, "range"),
+        ([[0.0, 1.0]], True, "wrong-type"),
+        ([[0.0, 1.0], [0.0, 1.0]], [1.0, -1.0], "range"),
+        ([[0.0, 1.0], [0.0, 1.0]], [1.0, 1.0, 1.0], "shape"),
     ],
 )
 def test_apply_rejects(logits, t, error):
-    with pytest.raises(error):
+    with raises(error):
         temperature.apply(logits, t)
 
 
@@ -144,7 +137,7 @@ def test_a_bad_node_deep_in_a_large_array_is_named():
         lambda: temperature.match_confidence(z, 0.5),
         lambda: temperature.mean_confidence(z),
     ):
-        with pytest.raises(NotFiniteError):
+        with raises("not-finite"):
             call()
 
 
@@ -343,17 +336,17 @@ def test_solve_reports_likelihoods_and_the_inverse():
 @pytest.mark.parametrize(
     ("logits", "labels", "error"),
     [
-        ([[0.0, 1.0]], [-1], NoLabelsError),
-        ([[0.0, 1.0]], [2], RangeError),
-        ([[0.0, 1.0]], [0.0], WrongTypeError),
-        ([[0.0, 1.0]], [0, 1], ShapeError),
-        (np.empty((0, 2)), np.empty(0, dtype=int), EmptyError),
-        ([[0.0, 1e300], [0.0, -1e300]], [1, 1], RangeError),
-        ([[0.0, 1e-300], [0.0, -1e-300]], [1, 1], RangeError),
+        ([[0.0, 1.0]], [-1], "no-labels"),
+        ([[0.0, 1.0]], [2], "range"),
+        ([[0.0, 1.0]], [0.0], "wrong-type"),
+        ([[0.0, 1.0]], [0, 1], "shape"),
+        (np.empty((0, 2)), np.empty(0, dtype=int), "empty"),
+        ([[0.0, 1e300], [0.0, -1e300]], [1, 1], "range"),
+        ([[0.0, 1e-300], [0.0, -1e-300]], [1, 1], "range"),
     ],
 )
 def test_fit_rejects(logits, labels, error):
-    with pytest.raises(error):
+    with raises(error):
         temperature.fit(logits, labels)
 
 
@@ -392,14 +385,14 @@ def test_mean_confidence_equals_the_mean_of_the_largest_probability():
 @pytest.mark.parametrize("accuracy", [0.0, 0.25, 1.0, 1.5, -1.0, np.nan])
 def test_match_confidence_rejects_what_no_temperature_reaches(accuracy):
     z, _ = problem(12, n=20)
-    with pytest.raises(RangeError):
+    with raises("range"):
         temperature.match_confidence(z, accuracy)
 
 
 def test_ties_lower_the_reachable_confidence():
     z = [[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]]  # at T -> 0: 1/2 and 1
     assert temperature.match_confidence(z, 0.74) > 0
-    with pytest.raises(RangeError):
+    with raises("range"):
         temperature.match_confidence(z, 0.76)
-    with pytest.raises(RangeError):
+    with raises("range"):
         temperature.match_confidence(np.zeros((3, 2)), 0.6)

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
+from tests.helpers import raises
 
 from graphtemper import temperature
-from graphtemper.errors import GraphTemperWarning, RangeError, ShapeError, WrongTypeError
+from graphtemper.errors import GraphTemperWarning
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -153,7 +154,7 @@ def test_match_confidence_of_a_few_near_ties():
 
 def test_match_confidence_names_the_range_that_float64_reaches():
     z = binary(np.r_[np.full(990, 10.0), np.full(10, 5e-324)])
-    with pytest.raises(RangeError):
+    with raises("range"):
         temperature.match_confidence(z, 0.999)
 
 
@@ -165,19 +166,19 @@ RAGGED = [[0.0, 1.0], [0.0]]
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: temperature.apply(RAGGED), ShapeError),
-        (lambda: temperature.fit(RAGGED, [0, 1]), ShapeError),
-        (lambda: temperature.fit([[0.0, 1.0]], [[0], [0, 1]]), ShapeError),
-        (lambda: temperature.apply([[0.0, 1.0]] * 2, [[1.0], 1.0]), ShapeError),
-        (lambda: temperature.mean_confidence([[0.0, 1.0]], [[1.0], 1.0]), ShapeError),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], None), WrongTypeError),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], "0.8"), WrongTypeError),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], [0.8]), WrongTypeError),
-        (lambda: temperature.match_confidence(RAGGED, 0.8), ShapeError),
-        (lambda: temperature.apply(None), WrongTypeError),
+        (lambda: temperature.apply(RAGGED), "shape"),
+        (lambda: temperature.fit(RAGGED, [0, 1]), "shape"),
+        (lambda: temperature.fit([[0.0, 1.0]], [[0], [0, 1]]), "shape"),
+        (lambda: temperature.apply([[0.0, 1.0]] * 2, [[1.0], 1.0]), "shape"),
+        (lambda: temperature.mean_confidence([[0.0, 1.0]], [[1.0], 1.0]), "shape"),
+        (lambda: temperature.match_confidence([[0.0, 1.0]], None), "wrong-type"),
+        (lambda: temperature.match_confidence([[0.0, 1.0]], "0.8"), "wrong-type"),
+        (lambda: temperature.match_confidence([[0.0, 1.0]], [0.8]), "wrong-type"),
+        (lambda: temperature.match_confidence(RAGGED, 0.8), "shape"),
+        (lambda: temperature.apply(None), "wrong-type"),
     ],
 )
 def test_values_that_are_not_arrays_are_input_errors(call, error):
-    with pytest.raises(error) as caught:
+    with raises(error) as caught:
         call()
     assert "\n" not in str(caught.value)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
+from tests.helpers import raises
 
 from graphtemper import theory
-from graphtemper.errors import IllConditionedWarning, RangeError, ShapeError, WrongTypeError
+from graphtemper.errors import IllConditionedWarning
 
 homophily = st.floats(0.0, 1.0)
 signal_homophily = homophily.filter(lambda h: abs(2 * h - 1) > 0.06)
@@ -245,7 +246,7 @@ def test_broadcasting_and_scalar_types():
     ],
 )
 def test_bad_input_names_the_argument(call, name):
-    with pytest.raises((RangeError, WrongTypeError)):
+    with raises(("range", "wrong-type")):
         call()
 
 
@@ -294,7 +295,7 @@ PAIR, TRIPLE = np.array([0.6, 0.7]), np.array([0.7, 0.8, 0.9])
     ],
 )
 def test_shapes_that_do_not_fit_are_named(call):
-    with pytest.raises(ShapeError):
+    with raises("shape"):
         call()
 
 
@@ -316,7 +317,7 @@ def test_self_loop_slope_is_finite_for_huge_arguments():
     ],
 )
 def test_overflow_is_an_error_not_an_infinity(call):
-    with pytest.raises(RangeError):
+    with raises("range"):
         call()
 
 

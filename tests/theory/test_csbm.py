@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import raises
 
 from graphtemper import csbm
-from graphtemper.errors import RangeError, WrongTypeError
 
 
 @given(st.integers(2, 6), st.floats(0, 1), st.floats(0.5, 20), st.integers(300, 5000))
@@ -91,35 +91,35 @@ def test_same_seed_same_bytes():
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"homophily": 1.2}, RangeError),
-        ({"degree": -1}, RangeError),
-        ({"degree": 2000}, RangeError),
-        ({"snr": 0}, RangeError),
-        ({"noise": 0}, RangeError),
-        ({"num_classes": 1}, RangeError),
-        ({"num_classes": 4, "num_features": 2}, RangeError),
-        ({"num_nodes": 1}, RangeError),
-        ({"num_nodes": 100.0}, RangeError),
-        ({"num_nodes": "100"}, RangeError),
-        ({"num_nodes": 10**12}, RangeError),
-        ({"num_classes": 2.5}, RangeError),
-        ({"num_features": 2.5}, RangeError),
-        ({"degree": None}, WrongTypeError),
-        ({"degree": np.nan}, RangeError),
-        ({"homophily": "0.7"}, WrongTypeError),
-        ({"snr": None}, WrongTypeError),
-        ({"snr": 1e300}, RangeError),
-        ({"noise": 1e-300}, RangeError),
-        ({"noise": 1e300}, RangeError),
-        ({"noise": "1"}, WrongTypeError),
-        ({"seed": -1}, RangeError),
-        ({"seed": 1.5}, RangeError),
-        ({"seed": "1"}, RangeError),
+        ({"homophily": 1.2}, "range"),
+        ({"degree": -1}, "range"),
+        ({"degree": 2000}, "range"),
+        ({"snr": 0}, "range"),
+        ({"noise": 0}, "range"),
+        ({"num_classes": 1}, "range"),
+        ({"num_classes": 4, "num_features": 2}, "range"),
+        ({"num_nodes": 1}, "range"),
+        ({"num_nodes": 100.0}, "range"),
+        ({"num_nodes": "100"}, "range"),
+        ({"num_nodes": 10**12}, "range"),
+        ({"num_classes": 2.5}, "range"),
+        ({"num_features": 2.5}, "range"),
+        ({"degree": None}, "wrong-type"),
+        ({"degree": np.nan}, "range"),
+        ({"homophily": "0.7"}, "wrong-type"),
+        ({"snr": None}, "wrong-type"),
+        ({"snr": 1e300}, "range"),
+        ({"noise": 1e-300}, "range"),
+        ({"noise": 1e300}, "range"),
+        ({"noise": "1"}, "wrong-type"),
+        ({"seed": -1}, "range"),
+        ({"seed": 1.5}, "range"),
+        ({"seed": "1"}, "range"),
     ],
 )
 def test_bad_arguments(arguments, error):
     good = {"num_nodes": 100, "degree": 5, "homophily": 0.7, "snr": 1.0}
-    with pytest.raises(error):
+    with raises(error):
         csbm.sample(**(good | arguments))
 
 

@@ -25,7 +25,6 @@ MODULES = {
     "class_shares": "trials.class_share_shifts",
     "per_node": "trials.per_node_temperatures",
     "monitoring": "trials.monitoring",
-    "outlook_signals": "trials.outlook_signals",
 }
 
 

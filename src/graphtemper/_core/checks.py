@@ -15,16 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.compiled import kernels
-from graphtemper.errors import (
-    ChoiceError,
-    EmptyError,
-    NoLabelsError,
-    NotFiniteError,
-    RangeError,
-    ShapeError,
-    WrongTypeError,
-)
 
 Choice = TypeVar("Choice")
 
@@ -39,16 +31,16 @@ def check_number(value: Any, name: str) -> float:
     --------
     >>> check_number("2", "tol")
     Traceback (most recent call last):
-    graphtemper.errors.WrongTypeError: tol must be a real number, not '2'.
+    graphtemper.errors.InputError: tol must be a real number, not '2'.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise WrongTypeError(f"{name} must be a real number, not {_short(value)}.")
+        raise errors.wrong_type(f"{name} must be a real number, not {_short(value)}.")
     try:
         return float(value)
     except OverflowError as error:
-        raise RangeError(f"{name} is too large for float64; pass a smaller number.") from error
+        raise errors.range(f"{name} is too large for float64; pass a smaller number.") from error
 
 
 def check_integer(value: Any, name: str, least: int, most: int | None = None) -> int:
@@ -58,13 +50,15 @@ def check_integer(value: Any, name: str, least: int, most: int | None = None) ->
     --------
     >>> check_integer(2.5, "hops", 0)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: hops must be an integer of at least 0, not 2.5.
+    graphtemper.errors.InputError: hops must be an integer of at least 0, not 2.5.
     """
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if integer and value >= least and (most is None or value <= most):
         return int(value)
     limit = "" if most is None else f" and at most {most}"
-    raise RangeError(f"{name} must be an integer of at least {least}{limit}, not {_short(value)}.")
+    raise errors.range(
+        f"{name} must be an integer of at least {least}{limit}, not {_short(value)}."
+    )
 
 
 def check_count(value: int, name: str) -> int:
@@ -79,11 +73,11 @@ def check_positive(value: float, name: str) -> float:
     --------
     >>> check_positive(-1.0, "lr")
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: lr must be positive and finite, not -1.
+    graphtemper.errors.InputError: lr must be positive and finite, not -1.
     """
     number = check_number(value, name)
     if not 0.0 < number < np.inf:
-        raise RangeError(f"{name} must be positive and finite, not {number:g}.")
+        raise errors.range(f"{name} must be positive and finite, not {number:g}.")
     return number
 
 
@@ -99,11 +93,11 @@ def check_at_least(value: float, name: str, least: float) -> float:
     --------
     >>> check_at_least(0.5, "floor", 1.0)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: floor must be finite and at least 1, not 0.5.
+    graphtemper.errors.InputError: floor must be finite and at least 1, not 0.5.
     """
     number = check_number(value, name)
     if not least <= number < np.inf:
-        raise RangeError(f"{name} must be finite and at least {least:g}, not {number:g}.")
+        raise errors.range(f"{name} must be finite and at least {least:g}, not {number:g}.")
     return number
 
 
@@ -111,7 +105,7 @@ def check_unit(value: float, name: str) -> float:
     """Return a number in [0, 1]."""
     number = check_number(value, name)
     if not 0.0 <= number <= 1.0:
-        raise RangeError(f"{name} must be between 0 and 1, not {number:g}.")
+        raise errors.range(f"{name} must be between 0 and 1, not {number:g}.")
     return number
 
 
@@ -122,7 +116,7 @@ def check_instance(value: Any, kind: type, name: str, call: str) -> None:
     --------
     >>> check_instance([1], dict, "card", "follow(predictor, snapshots, card, log)")
     Traceback (most recent call last):
-    graphtemper.errors.WrongTypeError: card must be a dict, not a list; \
+    graphtemper.errors.InputError: card must be a dict, not a list; \
 call follow(predictor, snapshots, card, log).
     """
     if isinstance(value, kind):
@@ -130,7 +124,7 @@ call follow(predictor, snapshots, card, log).
     advice = f"call {call}"
     if isinstance(value, str | os.PathLike) and hasattr(kind, "load"):
         advice = f"{kind.__name__}.load(path) reads a file"
-    raise WrongTypeError(
+    raise errors.wrong_type(
         f"{name} must be a {kind.__name__}, not a {type(value).__name__}; {advice}."
     )
 
@@ -142,11 +136,11 @@ def check_fraction(value: float, name: str) -> float:
     --------
     >>> check_fraction(1.0, "dropout")
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: dropout must be at least 0 and below 1, not 1.
+    graphtemper.errors.InputError: dropout must be at least 0 and below 1, not 1.
     """
     number = check_number(value, name)
     if not 0.0 <= number < 1.0:
-        raise RangeError(f"{name} must be at least 0 and below 1, not {number:g}.")
+        raise errors.range(f"{name} must be at least 0 and below 1, not {number:g}.")
     return number
 
 
@@ -157,11 +151,11 @@ def check_level(level: float) -> float:
     --------
     >>> check_level(90)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: level must lie strictly between 0 and 1, not 90.
+    graphtemper.errors.InputError: level must lie strictly between 0 and 1, not 90.
     """
     number = check_number(level, "level")
     if not 0.0 < number < 1.0:
-        raise RangeError(f"level must lie strictly between 0 and 1, not {number:g}.")
+        raise errors.range(f"level must lie strictly between 0 and 1, not {number:g}.")
     return number
 
 
@@ -170,10 +164,12 @@ def checked_level(family: str, level: float, low: float, high: float = math.inf)
     try:
         value = float(level)
     except (TypeError, ValueError) as error:
-        raise WrongTypeError(f"the level of {family} must be a number, not {level!r}.") from error
+        raise errors.wrong_type(
+            f"the level of {family} must be a number, not {level!r}."
+        ) from error
     if not (low <= value <= high and math.isfinite(value)):
         domain = f"at least {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
-        raise RangeError(f"the level of {family} must be {domain} and finite, not {level!r}.")
+        raise errors.range(f"the level of {family} must be {domain} and finite, not {level!r}.")
     return value
 
 
@@ -184,14 +180,14 @@ def check_choice(value: Choice, choices: Iterable[object], name: str) -> Choice:
     --------
     >>> check_choice("l2", ("nll", "brier"), "loss")
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: loss must be one of 'nll', 'brier', not 'l2'.
+    graphtemper.errors.InputError: loss must be one of 'nll', 'brier', not 'l2'.
     """
     options = tuple(choices)
     # An array would compare element by element, so only strings are compared by value.
     equal = value in options if isinstance(value, str) else any(value is item for item in options)
     if not equal:
         words = ", ".join(repr(option) for option in options)
-        raise ChoiceError(f"{name} must be one of {words}, not {_short(value)}.")
+        raise errors.choice(f"{name} must be one of {words}, not {_short(value)}.")
     return value
 
 
@@ -217,12 +213,12 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     --------
     >>> as_array([[1, 2], [3]], "logits")
     Traceback (most recent call last):
-    graphtemper.errors.ShapeError: logits cannot be read as an array; pass rows of equal length.
+    graphtemper.errors.InputError: logits cannot be read as an array; pass rows of equal length.
     """
     try:
         return np.asarray(values)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise ShapeError(
+        raise errors.shape(
             f"{name} cannot be read as an array; pass rows of equal length."
         ) from error
 
@@ -231,16 +227,16 @@ def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> 
     """Return ``values`` as an (n, K) array of float32 or float64, without a copy if it is one."""
     array = as_array(values, name)
     if array.dtype.kind not in "fiub":
-        raise WrongTypeError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+        raise errors.wrong_type(f"{name} must hold real numbers, but its type is {array.dtype}.")
     if array.ndim == 1:
-        raise ShapeError(
+        raise errors.shape(
             f"{name} must have shape (n, K), but is one-dimensional; "
             "write a binary score g as two columns, logits [0, g] or probabilities [1 - p, p]."
         )
     if array.ndim != 2 or array.shape[1] < 2:
-        raise ShapeError(f"{name} must have shape (n, K) with K >= 2, not {array.shape}.")
+        raise errors.shape(f"{name} must have shape (n, K) with K >= 2, not {array.shape}.")
     if array.shape[0] == 0 and not allow_empty:
-        raise EmptyError(f"{name} has no rows; pass at least one node.")
+        raise errors.empty(f"{name} has no rows; pass at least one node.")
     if array.dtype in (np.float32, np.float64):
         return array
     return array.astype(np.float64)
@@ -258,19 +254,19 @@ def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[
     """Return ``labels`` as (n,) class indices in 0 ... K-1."""
     array = as_array(labels, "labels")
     if array.shape != (num_rows,):
-        raise ShapeError(f"labels must have shape ({num_rows},), one per row, not {array.shape}.")
+        raise errors.shape(f"labels must have shape ({num_rows},), one per row, not {array.shape}.")
     if array.dtype.kind not in "iu":
-        raise WrongTypeError(
+        raise errors.wrong_type(
             f"labels must be integer class indices, but their type is {array.dtype}."
         )
     if num_rows and (array.min() < 0 or array.max() >= num_classes):
         row = int(np.argmax((array < 0) | (array >= num_classes)))
         if array[row] < 0:
-            raise NoLabelsError(
+            raise errors.no_labels(
                 f"labels[{row}] is {array[row]}, which marks an unlabelled node; "
                 "select the labelled nodes first."
             )
-        raise RangeError(
+        raise errors.range(
             f"labels[{row}] is {array[row]}, but with {num_classes} columns "
             f"labels run from 0 to {num_classes - 1}."
         )
@@ -304,25 +300,27 @@ def check_finite_rows(values: FloatArray, name: str) -> None:
     --------
     >>> check_finite_rows(np.array([[0.0, np.nan]]), "logits")
     Traceback (most recent call last):
-    graphtemper.errors.NotFiniteError: logits[0] holds nan; every number must be finite.
+    graphtemper.errors.InputError: logits[0] holds nan; every number must be finite.
     """
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
         value = values[row][~np.isfinite(values[row])][0]
-        raise NotFiniteError(f"{name}[{row}] holds {value}; every number must be finite.")
+        raise errors.not_finite(f"{name}[{row}] holds {value}; every number must be finite.")
 
 
 def check_vector(values: ArrayLike, name: str) -> FloatArray:
     """Return ``values`` as an (n,) array of finite float64 numbers."""
     array = as_array(values, name)
     if array.ndim != 1:
-        raise ShapeError(f"{name} must be one-dimensional, not of shape {array.shape}.")
+        raise errors.shape(f"{name} must be one-dimensional, not of shape {array.shape}.")
     if array.dtype.kind not in "fiu" and array.size:
-        raise WrongTypeError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+        raise errors.wrong_type(f"{name} must hold real numbers, but its type is {array.dtype}.")
     vector: FloatArray = array.astype(np.float64)
     if not np.isfinite(vector).all():
-        raise NotFiniteError(f"{name} holds {vector[~np.isfinite(vector)][0]}; it must be finite.")
+        raise errors.not_finite(
+            f"{name} holds {vector[~np.isfinite(vector)][0]}; it must be finite."
+        )
     return vector
 
 
@@ -333,7 +331,7 @@ def probability_columns(p: NDArray[Any], rows: slice) -> NDArray[Any]:
     --------
     >>> probability_columns(np.array([[0.2, 0.8], [0.5, 0.6]]), slice(0, 2))
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: probabilities[1] sums to 1.1 instead of 1; turn logits into \
+    graphtemper.errors.InputError: probabilities[1] sums to 1.1 instead of 1; turn logits into \
 probabilities with temperature.apply first.
     """
     block = np.ascontiguousarray(p[rows].T)
@@ -351,32 +349,38 @@ def _raise_bad_row(block: NDArray[Any], first_row: int) -> None:
     values = block[:, row]
     name = f"probabilities[{first_row + row}]"
     if not np.isfinite(values).all():
-        raise NotFiniteError(f"{name} holds {values[~np.isfinite(values)][0]}; it must be finite.")
+        raise errors.not_finite(
+            f"{name} holds {values[~np.isfinite(values)][0]}; it must be finite."
+        )
     advice = "turn logits into probabilities with temperature.apply first"
     if values.min() < 0.0:
-        raise RangeError(f"{name} holds {values.min():g}, which is negative; {advice}.")
-    raise RangeError(f"{name} sums to {values.sum():g} instead of 1; {advice}.")
+        raise errors.range(f"{name} holds {values.min():g}, which is negative; {advice}.")
+    raise errors.range(f"{name} sums to {values.sum():g} instead of 1; {advice}.")
 
 
 def check_shares(values: ArrayLike, name: str, classes: int) -> FloatArray:
     """Return one share per class, (K,), divided by their sum."""
     shares = as_array(values, name)
     if shares.shape != (classes,):
-        raise ShapeError(f"{name} must have shape ({classes},), one per class, not {shares.shape}.")
+        raise errors.shape(
+            f"{name} must have shape ({classes},), one per class, not {shares.shape}."
+        )
     return check_masses(shares, name, "divide by the sum")
 
 
 def check_masses(values: NDArray[np.generic], name: str, advice: str) -> FloatArray:
     """Return non-negative finite numbers that sum to 1 up to rounding, divided by their sum."""
     if values.dtype.kind not in "fiub":
-        raise WrongTypeError(f"{name} must hold real numbers, but its type is {values.dtype}.")
+        raise errors.wrong_type(f"{name} must hold real numbers, but its type is {values.dtype}.")
     masses = values.astype(np.float64)
     if not np.isfinite(masses).all():
-        raise NotFiniteError(f"{name} holds {masses[~np.isfinite(masses)][0]}; it must be finite.")
+        raise errors.not_finite(
+            f"{name} holds {masses[~np.isfinite(masses)][0]}; it must be finite."
+        )
     if masses.min() < 0.0:
-        raise RangeError(f"{name} holds {masses.min():g}; it must not be negative.")
+        raise errors.range(f"{name} holds {masses.min():g}; it must not be negative.")
     if not abs(masses.sum() - 1.0) <= SUM_TOLERANCE:
-        raise RangeError(f"{name} sums to {masses.sum():g} instead of 1; {advice}.")
+        raise errors.range(f"{name} sums to {masses.sum():g} instead of 1; {advice}.")
     return np.asarray(masses / masses.sum())
 
 
@@ -385,7 +389,7 @@ def finite(name: str, value: ArrayLike) -> FloatArray:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise WrongTypeError(
+        raise errors.wrong_type(
             f"{name} must be a number or an array of numbers; got {value!r}."
         ) from error
     require(name, array, np.isfinite(array), "a finite number")
@@ -405,7 +409,7 @@ def together(**arrays: FloatArray) -> None:
         np.broadcast_shapes(*(array.shape for array in arrays.values()))
     except ValueError as error:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ShapeError(
+        raise errors.shape(
             f"The arguments' shapes do not fit together ({shapes}); use equal or broadcastable "
             "shapes."
         ) from error
@@ -415,13 +419,13 @@ def require(name: str, array: FloatArray, valid: NDArray[np.bool_], condition: s
     """Raise for the first entry of ``array`` that is not valid."""
     if not np.all(valid):
         bad = array[~valid].flat[0]
-        raise RangeError(f"{name} must be {condition}; got {bad:g}.")
+        raise errors.range(f"{name} must be {condition}; got {bad:g}.")
 
 
 def plain(result: FloatArray) -> float | FloatArray:
     """Scalars in, float out; arrays in, array out; never NaN or infinity."""
     if not np.all(np.isfinite(result)):
-        raise RangeError(
+        raise errors.range(
             "The result is outside the range of double precision; use less extreme arguments."
         )
     return float(result) if np.ndim(result) == 0 else result

@@ -15,7 +15,8 @@ import os
 from functools import cache
 from types import ModuleType
 
-from graphtemper.errors import ChoiceError, InputError
+from graphtemper import errors
+from graphtemper.errors import InputError
 
 VARIABLE = "GRAPHTEMPER_ENGINE"
 # The version of the compiled functions that this package calls.
@@ -27,7 +28,7 @@ def kernels() -> ModuleType | None:
     """Return the compiled functions, or None if the reference is to be used."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "compiled", "reference"):
-        raise ChoiceError(f"{VARIABLE} must be compiled or reference, not {wanted!r:.60}.")
+        raise errors.choice(f"{VARIABLE} must be compiled or reference, not {wanted!r:.60}.")
     if wanted == "reference":
         return None
     try:

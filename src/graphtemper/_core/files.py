@@ -18,9 +18,10 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.file_lock import try_lock
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.errors import DamagedError, FileError, OversizeError, WriteError
+from graphtemper.errors import FileError
 
 # A .npy header is a short Python literal; anything longer is an attack or damage.
 _MAX_HEADER = 10_000
@@ -43,7 +44,7 @@ def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Itera
     A reader sees the old file or the new one, never a part of it, also after a crash of the
     machine. The folder has to exist, the permissions of an existing file are kept, and what a
     killed process left is removed. With ``replace=False`` a file that exists at the end, also one
-    that appeared in the meantime, is kept, and a `WriteError` is raised.
+    that appeared in the meantime, is kept, and a `FileError` is raised.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Itera
         # Opened like any other new file, not by `tempfile`, so that it has the usual permissions.
         stream = temporary.open("xb")
     except OSError as error:
-        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise errors.write(f"cannot write {target}: {error.strerror or error}.") from error
     try:
         with stream:
             try_lock(stream)  # so that no other process takes it for a leftover
@@ -80,7 +81,7 @@ def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Itera
         _discard(temporary)
         if isinstance(error, FileError):
             raise
-        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise errors.write(f"cannot write {target}: {error.strerror or error}.") from error
     except BaseException:
         _discard(temporary)
         raise
@@ -89,7 +90,7 @@ def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Itera
 def check_folder(target: Path) -> None:
     """Refuse a path in a folder that does not exist: its name may be mistyped."""
     if not target.parent.is_dir():
-        raise WriteError(
+        raise errors.write(
             f"cannot write {target}: there is no folder {target.parent}; create it, or choose "
             "another."
         )
@@ -145,7 +146,7 @@ def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> 
     """Write named arrays as a compressed ``.npz``, atomically and with no object arrays."""
     for key, array in arrays.items():
         if array.dtype.hasobject:
-            raise DamagedError(f"array {key!r} holds Python objects, which are never written.")
+            raise errors.damaged(f"array {key!r} holds Python objects, which are never written.")
     with atomic_write(path) as stream:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
 
@@ -161,7 +162,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with open_regular(source) as stream:
             if stream.peek(2)[:2] not in (b"PK", b""):
-                raise DamagedError(f"{source} is not an .npz file, which NumPy's savez writes.")
+                raise errors.damaged(f"{source} is not an .npz file, which NumPy's savez writes.")
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
                 _check_members(archive, source, os.fstat(stream.fileno()).st_size)
@@ -169,7 +170,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     except FileError:
         raise
     except _DAMAGE as error:
-        raise DamagedError(f"{source} is damaged or not an .npz: {_one_line(error)}.") from error
+        raise errors.damaged(f"{source} is damaged or not an .npz: {_one_line(error)}.") from error
 
 
 def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
@@ -188,7 +189,7 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
     >>> _ = (folder / "x.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
     >>> open_array(folder / "x.npy", "x")
     Traceback (most recent call last):
-    graphtemper.errors.DamagedError: x: ...x.npy is 159 bytes but its header claims 160; ...
+    graphtemper.errors.FileError: x: ...x.npy is 159 bytes but its header claims 160; ...
     """
     source = Path(path)
     try:
@@ -199,7 +200,7 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
                 raise ValueError(f"an array of {header.dtype}")
             claimed = header.offset + header.nbytes
             if size != claimed:
-                raise DamagedError(
+                raise errors.damaged(
                     f"{source} is {size} bytes but its header claims {claimed}; it is truncated or "
                     "damaged, so write it again."
                 )
@@ -208,9 +209,9 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
                 return np.empty(header.shape, header.dtype, order)
             return np.memmap(stream, header.dtype, "r", header.offset, header.shape, order)
     except FileError as error:
-        raise DamagedError(f"{what}: {error}") from error
+        raise errors.damaged(f"{what}: {error}") from error
     except (*_DAMAGE, OverflowError) as error:
-        raise DamagedError(f"{what}: {source} is damaged or not an .npy of numbers.") from error
+        raise errors.damaged(f"{what}: {source} is damaged or not an .npy of numbers.") from error
 
 
 class NpyHeader(NamedTuple):
@@ -262,9 +263,11 @@ def _check_members(archive: zipfile.ZipFile, source: Path, size: int) -> None:
     counts = Counter(member.filename for member in members)
     for member in members:
         if counts[member.filename] > 1:
-            raise DamagedError(f"{source} holds {member.filename!r} twice; remove one of the two.")
+            raise errors.damaged(
+                f"{source} holds {member.filename!r} twice; remove one of the two."
+            )
         if member.compress_type not in _METHODS:
-            raise DamagedError(
+            raise errors.damaged(
                 f"{source}: {member.filename!r} is compressed in a way that NumPy does not write; "
                 "save the file again with numpy.savez_compressed."
             )
@@ -273,7 +276,7 @@ def _check_members(archive: zipfile.ZipFile, source: Path, size: int) -> None:
     if total <= limit:  # headers are in what is unpacked
         total = sum(_unpacked_bytes(archive, member) for member in members)
     if total > limit:
-        raise OversizeError(
+        raise errors.oversize(
             f"{source} would unpack from {size} to {total} bytes, more than any real graph; it is "
             "not read."
         )
@@ -292,12 +295,12 @@ def _read_member(
     with archive.open(member) as stream:
         header = read_npy_header(stream)
         if header.dtype.hasobject:
-            raise DamagedError(
+            raise errors.damaged(
                 f"{source}: array {key!r} holds Python objects, which are never read."
             )
         claimed = header.nbytes
         if header.offset + claimed != member.file_size:
-            raise DamagedError(
+            raise errors.damaged(
                 f"{source}: array {key!r} claims {claimed} bytes but the archive holds "
                 f"{max(member.file_size - stream.tell(), 0)}; the file is damaged."
             )
@@ -307,7 +310,7 @@ def _read_member(
             data[filled : filled + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
             filled += len(chunk)
         if filled != claimed:
-            raise DamagedError(f"{source}: array {key!r} ends early; the file is truncated.")
+            raise errors.damaged(f"{source}: array {key!r} ends early; the file is truncated.")
     array = data.view(header.dtype) if claimed else np.empty(0, header.dtype)
     return key, array.reshape(header.shape, order="F" if header.fortran else "C")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-from graphtemper.errors import ChoiceError
+from graphtemper import errors
 
 
 class HasParameters:
@@ -34,7 +34,7 @@ class HasParameters:
         """Change constructor arguments; whatever was fitted before is discarded."""
         own = self.get_params()
         for name in params.keys() - own.keys():
-            raise ChoiceError(f"{type(self).__name__} has no parameter {name!r}.")
+            raise errors.choice(f"{type(self).__name__} has no parameter {name!r}.")
         # A bad value is refused by the constructor before anything has changed.
         fresh = type(self)(**own | params)
         vars(self).clear()

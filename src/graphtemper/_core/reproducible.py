@@ -45,7 +45,7 @@ def generator(seed: Any) -> np.random.Generator:
     --------
     >>> generator(-1)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: seed must be an integer of at least 0, not -1.
+    graphtemper.errors.InputError: seed must be an integer of at least 0, not -1.
     """
     if isinstance(seed, np.random.Generator):
         return seed

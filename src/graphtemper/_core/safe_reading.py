@@ -16,15 +16,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from graphtemper.errors import (
-    ContentError,
-    DamagedError,
-    FileError,
-    InputError,
-    NoFileError,
-    OversizeError,
-    UnreadableError,
-)
+from graphtemper import errors
+from graphtemper.errors import FileError, InputError
 
 # Windows has no O_NONBLOCK and needs O_BINARY; elsewhere a pipe without a writer would block.
 _FLAGS = (
@@ -47,18 +40,18 @@ def open_regular(path: str | os.PathLike[str], what: str = "") -> io.BufferedRea
     --------
     >>> open_regular("/dev/null")
     Traceback (most recent call last):
-    graphtemper.errors.UnreadableError: /dev/null is not a regular file.
+    graphtemper.errors.FileError: /dev/null is not a regular file.
     """
     name = f"{what} {path}" if what else f"{path}"
     try:
         handle = os.open(path, _FLAGS)
     except FileNotFoundError as error:
-        raise NoFileError(f"{name} does not exist or is not a file.") from error
+        raise errors.no_file(f"{name} does not exist or is not a file.") from error
     except (OSError, ValueError) as error:  # a name may hold a null character
-        raise UnreadableError(f"{name} cannot be read: {_cause(error)}.") from error
+        raise errors.unreadable(f"{name} cannot be read: {_cause(error)}.") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise UnreadableError(f"{name} is not a regular file.")
+        raise errors.unreadable(f"{name} is not a regular file.")
     return os.fdopen(handle, "rb")
 
 
@@ -74,7 +67,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int, what: str = "") -> byte
     b'complete'
     >>> read_bytes(path, 7)
     Traceback (most recent call last):
-    graphtemper.errors.OversizeError: ...note is larger than the 7 bytes that it may have.
+    graphtemper.errors.FileError: ...note is larger than the 7 bytes that it may have.
     """
     name = f"{what} {path}" if what else f"{path}"
     try:
@@ -87,9 +80,9 @@ def read_bytes(path: str | os.PathLike[str], limit: int, what: str = "") -> byte
     except FileError:
         raise
     except OSError as error:
-        raise UnreadableError(f"{name} cannot be read: {_cause(error)}.") from error
+        raise errors.unreadable(f"{name} cannot be read: {_cause(error)}.") from error
     if max(size, len(content)) > limit:
-        raise OversizeError(f"{name} is larger than the {limit:,} bytes that it may have.")
+        raise errors.oversize(f"{name} is larger than the {limit:,} bytes that it may have.")
     return content
 
 
@@ -111,14 +104,14 @@ def read_lines(path: str | os.PathLike[str], what: str = "") -> Iterator[str]:
         with io.TextIOWrapper(open_regular(path, what), "utf-8-sig", newline="") as stream:
             while line := stream.readline(_MAX_LINE):
                 if len(line) == _MAX_LINE:
-                    raise OversizeError(f"{name} has a line of more than {_MAX_LINE} characters.")
+                    raise errors.oversize(f"{name} has a line of more than {_MAX_LINE} characters.")
                 yield line
     except FileError:
         raise
     except UnicodeDecodeError as error:
-        raise DamagedError(f"{name} is not text in UTF-8.") from error
+        raise errors.damaged(f"{name} is not text in UTF-8.") from error
     except OSError as error:
-        raise UnreadableError(f"{name} cannot be read: {_cause(error)}.") from error
+        raise errors.unreadable(f"{name} cannot be read: {_cause(error)}.") from error
 
 
 def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
@@ -131,7 +124,7 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
     --------
     >>> parse_json('{"a": 1, "a": 2}')
     Traceback (most recent call last):
-    graphtemper.errors.ContentError: the key 'a' occurs twice in one object.
+    graphtemper.errors.InputError: the key 'a' occurs twice in one object.
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
@@ -140,9 +133,9 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
     except InputError:
         raise
     except RecursionError as error:
-        raise ContentError("the JSON is nested too deeply.") from error
+        raise errors.content("the JSON is nested too deeply.") from error
     except ValueError as error:
-        raise ContentError("it is not JSON in UTF-8.") from error
+        raise errors.content("it is not JSON in UTF-8.") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -151,7 +144,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ContentError(f"the key {key[:60]!r} occurs twice in one object.")
+                raise errors.content(f"the key {key[:60]!r} occurs twice in one object.")
             seen.add(key)
     return result
 
@@ -161,7 +154,7 @@ def _infinity(name: str) -> float:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ContentError(f"{name} is not a number of JSON.")
+    raise errors.content(f"{name} is not a number of JSON.")
 
 
 def _cause(error: Exception) -> str:
@@ -191,7 +184,7 @@ def check_seal(content: dict[str, Any], required: bool) -> None:
     A file without a checksum is refused only where one is ``required``.
     """
     if (required or _KEY in content) and content.get(_KEY) != _checksum(content):
-        raise ContentError("it does not match its checksum; it is damaged or was edited.")
+        raise errors.content("it does not match its checksum; it is damaged or was edited.")
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphtemper.errors import UnreadableError
+from graphtemper import errors
 
 
 def stamp(files: Sequence[Path]) -> str:
@@ -39,9 +39,9 @@ def stamp(files: Sequence[Path]) -> str:
         try:
             status = path.stat()
         except OSError as error:
-            raise UnreadableError(f"{path} cannot be read: {error.strerror or error}.") from error
+            raise errors.unreadable(f"{path} cannot be read: {error.strerror or error}.") from error
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError(f"{path} is not a regular file; write the snapshot to a file.")
+            raise errors.unreadable(f"{path} is not a regular file; write the snapshot to a file.")
         times = (status.st_mtime_ns, status.st_ctime_ns)
         facts = (status.st_size, *times, status.st_ino, status.st_dev)
         digest.update(os.fsencode(path.name) + b"\0" + repr(facts).encode())

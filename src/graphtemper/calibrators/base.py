@@ -10,7 +10,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import (
     FloatArray,
     as_array,
@@ -21,15 +21,7 @@ from graphtemper._core.checks import (
 )
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import (
-    MissingError,
-    MissingExtraError,
-    NotFittedError,
-    OtherClassesError,
-    ShapeError,
-    TooFewError,
-    WrongTypeError,
-)
+from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Granularity = Literal["global", "class", "node", "node_class", "set", "model"]
@@ -53,7 +45,7 @@ class Inputs:
     def required_graph(self) -> Graph:
         """The graph, for a calibrator whose ``needs`` include it."""
         if self.graph is None:
-            raise MissingError("this calibrator needs graph=...; pass the graph of the logits.")
+            raise errors.missing("this calibrator needs graph=...; pass the graph of the logits.")
         return self.graph
 
 
@@ -130,12 +122,12 @@ class Calibrator(HasParameters, ABC):
         inputs = self._checked_inputs(logits, graph, train_nodes)
         truth = as_array(labels, "labels")
         if truth.shape != (len(inputs.logits),):
-            raise ShapeError(
+            raise errors.shape(
                 f"labels must have shape ({len(inputs.logits)},), one per node of the graph, "
                 f"not {truth.shape}."
             )
         if truth.dtype.kind not in "iu":
-            raise WrongTypeError(f"labels must be integer class indices, not {truth.dtype}.")
+            raise errors.wrong_type(f"labels must be integer class indices, not {truth.dtype}.")
         rows = select_nodes(truth >= 0 if nodes is None else nodes, len(truth))
         classes = inputs.logits.shape[1]
         train_labels = None
@@ -176,7 +168,7 @@ class Calibrator(HasParameters, ABC):
     ) -> Inputs:
         self._check_extra()
         if not hasattr(self, "num_classes_"):
-            raise NotFittedError(
+            raise errors.not_fitted(
                 f"this {type(self).__name__} is not fitted; "
                 "call fit(logits, labels, graph, nodes) first."
             )
@@ -184,7 +176,7 @@ class Calibrator(HasParameters, ABC):
             check_instance(graph, Graph, "graph", "transform(logits, graph)")
         inputs = self._checked_inputs(logits, graph, train_nodes)
         if inputs.logits.shape[1] != self.num_classes_:
-            raise OtherClassesError(
+            raise errors.other_classes(
                 f"the logits have {inputs.logits.shape[1]} classes but this {type(self).__name__} "
                 f"was fitted on {self.num_classes_}; use the same classes in the same order."
             )
@@ -200,11 +192,11 @@ class Calibrator(HasParameters, ABC):
         check_finite_rows(z, "logits")
         if graph is None:
             if "graph" in self.needs:
-                raise MissingError(
+                raise errors.missing(
                     f"{type(self).__name__} needs graph=...; pass the graph of the logits."
                 )
         elif graph.num_nodes != len(z):
-            raise TooFewError(
+            raise errors.too_few(
                 f"the logits have {len(z)} rows but the graph has {graph.num_nodes} nodes; "
                 "pass the logits of every node."
             )

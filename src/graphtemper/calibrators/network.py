@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
     check_choice,
@@ -17,7 +18,6 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, TemperatureCalibrator
-from graphtemper.errors import MissingError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -90,7 +90,7 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from graphtemper.calibrators import training
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         context = self._context(inputs)
         problem = self._problem(inputs, context)
@@ -109,7 +109,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         if self.stop == "calibration":
             return train_until(problem, schedule, fit, fit, self.seed)
         if labelled.train_nodes is None or labelled.train_labels is None:
-            raise MissingError(
+            raise errors.missing(
                 'stop="train" needs train_nodes=... with labels; pass them or use stop="folds".'
             )
         until = Part.of(labelled.train_nodes, labelled.train_labels)
@@ -117,9 +117,9 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     def _problem(self, inputs: Inputs, context: Any) -> Problem:
         import torch
+        from torch.nn.functional import cross_entropy
 
         from graphtemper.calibrators.training import Problem
-        from graphtemper.models.losses import cross_entropy
 
         logits = torch.from_numpy(inputs.logits.astype(np.float32))
 
@@ -144,7 +144,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         """Return the fitted network's multipliers on a graph, (N,) or (N, K)."""
         import torch
 
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
         with torch.no_grad(), threads_for(inputs.logits.size):

@@ -11,10 +11,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray, check_fraction, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
-from graphtemper.errors import NoLabelsError, OtherModelError, PredictorError
 from graphtemper.estimators.atc import ATC
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor
@@ -75,7 +75,9 @@ def threshold(predictor: Predictor | ArrayLike, graph: Graph, nodes: Nodes = Non
     0.65
     """
     if graph.labels is None:
-        raise NoLabelsError("the graph has no labels; the threshold is set at the labelled source.")
+        raise errors.no_labels(
+            "the graph has no labels; the threshold is set at the labelled source."
+        )
     source = Observation(predictor, graph, graph.labelled if nodes is None else nodes)
     return float(np.asarray(ATC().fit(source, graph.labels[source.nodes]).carries["threshold"]))
 
@@ -204,7 +206,7 @@ class STAC(TemperatureCalibrator):
         seed: int = 0,
     ) -> None:
         if not callable(predictor):
-            raise PredictorError("predictor must be a callable graph -> logits, not an array.")
+            raise errors.predictor("predictor must be a callable graph -> logits, not an array.")
         self.predictor = predictor
         self.passes = check_integer(passes, "passes", 2)
         self.perturbation: Kind = perturbation
@@ -238,7 +240,7 @@ class STAC(TemperatureCalibrator):
         if observed.all_logits.shape != inputs.logits.shape or not np.allclose(
             observed.all_logits, inputs.logits, rtol=_TOLERANCE, atol=_TOLERANCE
         ):
-            raise OtherModelError(
+            raise errors.other_model(
                 "the logits are not those of the predictor on this graph; pass predictor(graph)."
             )
         return observed

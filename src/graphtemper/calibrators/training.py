@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from graphtemper import errors
 from graphtemper.calibrators.base import fold_numbers
-from graphtemper.errors import RangeError
 
 Parameters = list[Tensor]
 Rows = NDArray[np.int64]
@@ -80,7 +80,7 @@ def train_until(
         if score < lowest:
             best, best_epoch, lowest = _copied(parameters), epoch, score
         elif not np.isfinite(score):
-            raise RangeError(f"the calibration loss is {score} in epoch {epoch}; lower lr.")
+            raise errors.range(f"the calibration loss is {score} in epoch {epoch}; lower lr.")
         elif epoch - best_epoch >= schedule.patience:
             break
     return (_copied(parameters), schedule.epochs) if stop is None else (best, best_epoch)

@@ -16,20 +16,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors, temperature
 from graphtemper import shifts as families
-from graphtemper import temperature
 from graphtemper._core.checks import check_integer
 from graphtemper._core.reproducible import num_cores, one_blas_thread, stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
-from graphtemper.errors import (
-    ChoiceError,
-    EmptyError,
-    RangeError,
-    RepeatedError,
-    TooFewError,
-    WrongTypeError,
-)
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import project
 from graphtemper.models.passes import NotSeenError, Passes, passes_of
@@ -103,7 +95,7 @@ def plan(
     [noise(0.5), noise(1), drop(0.5), add(1)]
     """
     if isinstance(exclude, str):
-        raise WrongTypeError(
+        raise errors.wrong_type(
             f"exclude must be a list of families, such as [{exclude!r}], not a string."
         )
     check_integer(compositions, "compositions", 0)
@@ -111,7 +103,7 @@ def plan(
     present = sorted(frozenset().union(*(shift.families for shift in every)))
     for name in sorted(set(exclude)):
         if name not in present:
-            raise ChoiceError(f"unknown family {name!r}; the atlas has {', '.join(present)}.")
+            raise errors.choice(f"unknown family {name!r}; the atlas has {', '.join(present)}.")
     planned = [shift for shift in every if shift.families.isdisjoint(exclude)]
     singles: dict[str, list[Shift]] = {}
     for shift in planned:
@@ -119,12 +111,12 @@ def plan(
             singles.setdefault(shift.family, []).append(shift)
     left = [name for name in present if name not in exclude]
     if len(left) < _FEWEST_FAMILIES:
-        raise TooFewError(
+        raise errors.too_few(
             f"an atlas needs at least three families of shifts, but has {len(left)}; exclude "
             "fewer, or add shifts of other families."
         )
     if compositions and len(singles) < _FEWEST_FAMILIES:
-        raise RangeError(
+        raise errors.range(
             "compositions need single shifts of at least three families; add some, or pass "
             "compositions=0."
         )
@@ -137,22 +129,24 @@ def _listed(shifts: Shifts) -> list[Shift]:
     if isinstance(shifts, Mapping):
         for name, strengths in shifts.items():
             if name not in LEVELS:
-                raise ChoiceError(f"unknown family {name!r}; choose from {', '.join(LEVELS)}.")
+                raise errors.choice(f"unknown family {name!r}; choose from {', '.join(LEVELS)}.")
             if not strengths:
-                raise EmptyError(f"family {name!r} has no strengths; give at least one.")
+                raise errors.empty(f"family {name!r} has no strengths; give at least one.")
         shifts = [getattr(families, name)(level) for name in shifts for level in shifts[name]]
     if isinstance(shifts, str) or not isinstance(shifts, Iterable):
-        raise WrongTypeError(f"shifts must be a mapping or a list of shifts, not {shifts!r:.60}.")
+        raise errors.wrong_type(
+            f"shifts must be a mapping or a list of shifts, not {shifts!r:.60}."
+        )
     listed = list(shifts)
     for shift in listed:
         if not isinstance(shift, Shift):
-            raise WrongTypeError(
+            raise errors.wrong_type(
                 f"shifts must hold Shift objects, such as noise(0.5), not {shift!r:.60}."
             )
     names = [repr(shift) for shift in listed]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise RepeatedError(f"the shift {repeated} is listed twice; list it once.")
+        raise errors.repeated(f"the shift {repeated} is listed twice; list it once.")
     return listed
 
 

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import TooFewError, WrongTypeError
 from graphtemper.models.passes import Passes
 from graphtemper.signals.views import num_passes
 
@@ -58,7 +58,7 @@ def resolved(budget: Budget, passes: Passes | None, default: int) -> int | None:
         return None if passes is not None and passes.cheap else default
     if isinstance(budget, str):
         if budget != "thorough":
-            raise WrongTypeError(
+            raise errors.wrong_type(
                 f"budget must be a number of forward passes or 'thorough', not {budget!r}."
             )
         return None
@@ -106,7 +106,7 @@ def plan(
     singles = max(len(edges_only) - compositions, 1)
     affordable = int((spent <= allowed).sum())
     if affordable < singles:
-        raise TooFewError(
+        raise errors.too_few(
             f"a budget of {allowed} passes is too small for a card of {singles} single shifts; the "
             f"smallest useful budget is {spent[singles - 1]}, or pass fewer shifts."
         )
@@ -117,7 +117,7 @@ def check_target(budget: Budget, needed: int) -> None:
     """Refuse a budget that is too small for a recalibration."""
     allowed = resolved(budget, None, TARGET_BUDGET)
     if allowed is not None and needed > allowed:
-        raise TooFewError(
+        raise errors.too_few(
             f"a budget of {allowed} passes is too small for a recalibration with this card; the "
             f"smallest useful budget is {needed}."
         )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas
@@ -35,13 +35,7 @@ from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
 from graphtemper.card.response import Fitted, fit_atlas
-from graphtemper.errors import (
-    ConflictError,
-    GraphTemperWarning,
-    MissingError,
-    NotLogitsError,
-    TooFewError,
-)
+from graphtemper.errors import GraphTemperWarning
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import project
 from graphtemper.models.passes import Passes, passes_of
@@ -52,7 +46,7 @@ from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
-from graphtemper.signals.second_opinion import Second, SecondOpinion, second_classes, sketch_weights
+from graphtemper.signals.second_opinion import SecondOpinion, sketch_weights
 from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50
@@ -81,8 +75,6 @@ class Plan:
         Logits on a small fixed graph; None if the model does not run there.
     environments
         Other labelled graphs, with their nodes.
-    second
-        Classes (N,) that a second learner of the caller's predicts; None for one of our own.
     """
 
     predictor: Predictor
@@ -95,7 +87,6 @@ class Plan:
     secret: int
     fingerprint: FloatArray | None
     environments: list[tuple[Graph, Nodes]]
-    second: NDArray[np.int64] | None = None
 
     @contextmanager
     def running(self, progress: Progress | bool | None) -> Iterator[Progress]:
@@ -131,15 +122,9 @@ def plan(
     environments: Sequence[LabelledGraph],
     budget: Budget,
     privacy: float | None,
-    second: Second | None = None,
 ) -> Plan:
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
     others = _environments(environments, graph, predictor, privacy)
-    if others and second is not None:
-        raise ConflictError(
-            "environments of a card with a second learner are learned afterwards, with "
-            "card.learn(..., second=...)."
-        )
     planned = atlas.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
     rows, labels = _labelled(graph, nodes)
     passes, recorded = _recognised(predictor, graph)
@@ -162,7 +147,6 @@ def plan(
         secret=secret_seed(seed, rows, labels),
         fingerprint=recorded,
         environments=others,
-        second=None if second is None else second_classes(second, graph, observation.num_classes),
     )
 
 
@@ -171,7 +155,7 @@ def _environments(
 ) -> list[tuple[Graph, Nodes]]:
     others = checked_environments(given, graph, unread_fields(predictor))
     if privacy is not None and check_epsilon(privacy) and others:
-        raise ConflictError(
+        raise errors.conflict(
             "a private card is built without environments; let it learn from them afterwards."
         )
     return others
@@ -197,7 +181,7 @@ def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np
             stacklevel=2,
         )
     if rows.size < FEWEST_NODES:
-        raise TooFewError(
+        raise errors.too_few(
             f"a source card needs at least {FEWEST_NODES} labelled nodes{where}, but has "
             f"{rows.size}."
         )
@@ -210,7 +194,7 @@ def _recognised(predictor: Predictor, graph: Graph) -> tuple[Passes, FloatArray 
     A model that changes its input or its answers is refused before it sees the graph.
     """
     if not callable(predictor):
-        raise MissingError(
+        raise errors.missing(
             "a card needs the model, to run it on shifted graphs: a function graph -> logits (N, "
             f"K), not a {type(predictor).__name__}."
         )
@@ -227,7 +211,7 @@ def _check_classes(
     """Refuse too many classes for the nodes or the card, and environments with other classes."""
     classes, rows = observation.num_classes, observation.nodes
     if rows.size < classes:
-        raise TooFewError(
+        raise errors.too_few(
             f"the model has {classes} classes but only {rows.size} labelled nodes are given; a "
             "source card needs at least one node per class."
         )
@@ -269,7 +253,7 @@ def measure(plan: Plan) -> Measured:
     labels, graph = plan.labels, plan.graph
     fitted = temperature.solve(plan.observation.logits, labels)
     if fitted.status == "undetermined":
-        raise NotLogitsError("every node's logits are equal, so there is nothing to calibrate.")
+        raise errors.not_logits("every node's logits are equal, so there is nothing to calibrate.")
     observation = plan.observation.at(fitted.temperature)
     predictions = observation.predictions
     accuracy = float((predictions == labels).mean())
@@ -309,8 +293,6 @@ def _with_second_opinion(
     """
     graph, nodes, labels = plan.graph, plan.observation.nodes, plan.labels
     classes = plan.observation.num_classes
-    if plan.second is not None:
-        return probe, float((plan.second[nodes] == predictions).mean())
     if classes > MOST_CLASSES:  # the coefficients would fill the card
         return probe, None
     columns = sketch_weights(probe.column_std, probe.seed)

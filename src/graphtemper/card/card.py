@@ -8,7 +8,6 @@ validated on load, never a pickle.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,8 +15,9 @@ from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import one_blas_thread
@@ -33,18 +33,7 @@ from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import check_epsilon, effective_nodes
 from graphtemper.card.response import Fitted, Response
-from graphtemper.errors import (
-    ChoiceError,
-    ConflictError,
-    DamagedError,
-    GraphTemperError,
-    GraphTemperWarning,
-    InputError,
-    ModelError,
-    OtherFeaturesError,
-    OtherModelError,
-    VersionError,
-)
+from graphtemper.errors import GraphTemperError, InputError, ModelError, VersionError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import (
     Predictor,
@@ -54,7 +43,6 @@ from graphtemper.models.predictor import (
     probe_graph,
 )
 from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
-from graphtemper.signals.second_opinion import Second, second_classes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -146,12 +134,11 @@ class SourceCard:
         environments: Sequence[LabelledGraph] = (),
         budget: Budget = None,
         privacy: float | None = None,
-        second: Second | None = None,
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
         A model of your own takes at most 500 passes, which is the default budget; how many is in
-        ``card.passes``. SIGN, SGC, GCN and models that declare fast passes
+        ``card.passes``. SIGN, SGC and models that declare fast passes
         (`graphtemper.models.Passes`) need a small part of that work, and are measured thoroughly
         unless a budget is given.
 
@@ -188,12 +175,6 @@ class SourceCard:
             graph (`graphtemper.card.privacy`). Features, edges, the list of nodes and the
             model are not covered. The randomness is fresh in every build, whatever the seed;
             budgets of several cards add up. `learn` randomises labels with the same epsilon.
-        second
-            Another learner for the same classes, such as gradient boosting on the features: its
-            classes (N,) or scores (N, K) on this graph, or a function graph -> either. Where
-            features move, its agreement with the model is evidence
-            (`graphtemper.signals.second_opinion`); pass it to `learn` and `recalibrate` as well. By
-            default a logistic regression is fitted to the graph's labels, and kept in the card.
 
         Examples
         --------
@@ -217,7 +198,6 @@ class SourceCard:
             environments=environments,
             budget=budget,
             privacy=privacy,
-            second=second,
         )
         with plan.running(progress) as report:
             source = building.measure(plan)
@@ -257,7 +237,6 @@ class SourceCard:
         *,
         name: str | None = None,
         when: object = None,
-        second: Second | None = None,
         earlier: ArrayLike | None = None,
     ) -> SourceCard:
         """Return a card that has learned from one more labelled environment.
@@ -302,7 +281,7 @@ class SourceCard:
         self.check_model(predictor)
         known = self.environments
         free = labelled.free_name(converted.name or f"environment {len(known) + 1}", known)
-        return self._learn(predictor, converted, nodes, name or free, when, second, earlier)
+        return self._learn(predictor, converted, nodes, name or free, when, earlier)
 
     def _learn(
         self,
@@ -311,12 +290,11 @@ class SourceCard:
         nodes: Nodes,
         name: str,
         when: object = None,
-        second: Second | None = None,
         earlier: ArrayLike | None = None,
     ) -> SourceCard:
-        moment, other = labelled.checked_when(when), self.second_classes(second, graph)
+        moment = labelled.checked_when(when)
         given = self.probe, self.reference, predictor, graph, nodes, str(name)[:200], moment
-        new = labelled.measure(*given, privacy=self.privacy, second=other, old=earlier)
+        new = labelled.measure(*given, privacy=self.privacy, old=earlier)
         grown = labelled.added(self.environments, new)
         card = replace(self, environments=grown[-labelled.MOST_ENVIRONMENTS :])
         while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:
@@ -332,7 +310,7 @@ class SourceCard:
         """
         if family not in {*self.families, *self.excluded}:
             present = ", ".join(self.families)
-            raise ChoiceError(f"unknown family {family!r}; the atlas has {present}.")
+            raise errors.choice(f"unknown family {family!r}; the atlas has {present}.")
         atlas = tuple(item for item in self.atlas if family not in item.families)
         fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
         excluded = tuple(sorted({*self.excluded, family}))
@@ -368,7 +346,7 @@ class SourceCard:
         the number of feature columns is read. The model is not run.
         """
         if graph.num_features != self.num_features:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
@@ -390,35 +368,15 @@ class SourceCard:
                 f"was built: {type(error).__name__}: {error}"
             ) from error
         if logits.shape != self.fingerprint.shape:
-            raise OtherModelError("the card was made for another model; build a card for this one.")
+            raise errors.other_model(
+                "the card was made for another model; build a card for this one."
+            )
         size = float(np.abs(self.fingerprint).max()) + 1e-6
         if not np.allclose(logits, self.fingerprint, atol=1e-3 * size, rtol=1e-3):
-            raise OtherModelError(
+            raise errors.other_model(
                 "the model answers a test graph differently from the model the card was made for; "
                 "build a card for this one."
             )
-
-    def second_classes(self, second: Second | None, graph: Graph) -> NDArray[np.int64] | None:
-        """Return the classes by the second learner that the card was built with, if any was given.
-
-        A learner that the card does not know is refused; without the one that it knows, there is a
-        warning.
-        """
-        own = self.reference.evidence.second_agreement is None or self.probe.second is not None
-        if second is None:
-            if not own:
-                warnings.warn(
-                    "the card was built with a second learner; pass second= for its evidence.",
-                    GraphTemperWarning,
-                    stacklevel=2,
-                )
-            return None
-        if own:
-            raise ConflictError(
-                "the card was built without a second learner; build it with second=, or leave "
-                "second out here."
-            )
-        return second_classes(second, graph, self.num_classes)
 
     def response(self, has_model: bool) -> Response:
         """Return the response surface for targets with a model, or with logits alone."""
@@ -456,11 +414,11 @@ class SourceCard:
         try:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
-            raise DamagedError(f"{path} is not JSON, so it is not a source card.") from error
+            raise errors.damaged(f"{path} is not JSON, so it is not a source card.") from error
         except VersionError as error:
             raise VersionError(f"{path}: {error}") from error
         except InputError as error:
-            raise DamagedError(f"{path}: {error}") from error
+            raise errors.damaged(f"{path}: {error}") from error
 
     def __repr__(self) -> str:
         excluded = f", without {', '.join(self.excluded[:8])}" if self.excluded else ""

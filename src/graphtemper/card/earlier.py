@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card.random_effects import CONSTANTS, Expected
-from graphtemper.errors import RangeError, ShapeError
 
 MOST_CLASSES = 8
 """With more classes, which class it is does not enter: moments would fill a card."""
@@ -53,13 +52,13 @@ def checked(earlier: ArrayLike, num_nodes: int, num_classes: int) -> NDArray[np.
     """
     values = np.asarray(earlier)
     if values.dtype.kind not in "iu" or values.ndim > 2 or values.shape[-1:] != (num_nodes,):
-        raise ShapeError(
+        raise errors.shape(
             "earlier labels must be one class for each node of the graph, -1 where unknown, or a "
             f"list of such arrays, the newest last; {num_nodes} nodes need other than "
             f"{values.dtype} of shape {values.shape}."
         )
     if values.min() < -1 or values.max() >= num_classes:
-        raise RangeError(
+        raise errors.range(
             f"earlier labels must be from 0 to {num_classes - 1}, or -1 where unknown; there are "
             f"values from {values.min()} to {values.max()}."
         )

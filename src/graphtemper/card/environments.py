@@ -17,7 +17,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
@@ -27,18 +27,7 @@ from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
-from graphtemper.errors import (
-    ConflictError,
-    ForeignError,
-    GraphTemperWarning,
-    InputError,
-    MissingError,
-    OtherFeaturesError,
-    RangeError,
-    RepeatedError,
-    TooFewError,
-    WrongTypeError,
-)
+from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
@@ -134,23 +123,23 @@ def measure(
     name: str,
     when: When | None,
     privacy: float | None = None,
-    second: NDArray[np.int64] | None = None,
     old: ArrayLike | None = None,
 ) -> Environment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
     ``probe``, ``reference`` and ``privacy`` are those of the card. With an epsilon, labels are
-    randomised first: they may be those of the source. ``second`` are the classes (N,) by a learner
-    of the caller's, ``old`` earlier labels of the same nodes.
+    randomised first: they may be those of the source. ``old`` are earlier labels of the same nodes.
     """
     if not callable(predictor):
-        raise MissingError("an environment is measured with the model; pass it in place of logits.")
+        raise errors.missing(
+            "an environment is measured with the model; pass it in place of logits."
+        )
     classes = reference.moments.shares.size
     rows, labels = check(classes, graph, nodes, name)
     if old is not None:
         old = earlier.checked(old, graph.num_nodes, classes)[rows]
         if privacy is not None:
-            raise ConflictError(
+            raise errors.conflict(
                 "earlier labels would not be private; learn from them with a card without privacy."
             )
     observation = Observation(predictor, graph, rows, seed=probe.seed)
@@ -158,8 +147,7 @@ def measure(
         assert graph.labels is not None  # `check` refuses a graph without
         labels = private_labels(observation.all_logits, graph.labels, rows, privacy)[rows]
     observation = observation.at(probe.temperature)
-    other = None if second is None else second[rows]
-    measured = evidence.measure(observation, probe, second=other)
+    measured = evidence.measure(observation, probe)
     optimum = temperature.solve(observation.logits, labels).temperature
     accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
     sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)
@@ -195,15 +183,15 @@ def check(
     """
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
-        raise TooFewError(
+        raise errors.too_few(
             f"environment {name!r} has {rows.size} labelled nodes; at least {FEWEST_NODES} are "
             "needed to learn from it."
         )
     if np.unique(rows).size < rows.size:
-        raise RepeatedError(f"environment {name!r} lists a node twice; list each node once.")
+        raise errors.repeated(f"environment {name!r} lists a node twice; list each node once.")
     unknown = labels[labels >= num_classes]
     if unknown.size:
-        raise RangeError(
+        raise errors.range(
             f"environment {name!r} has labels of class {unknown[0]} but the card is for "
             f"{num_classes} classes; number its classes as at the source."
         )
@@ -228,12 +216,12 @@ def checked_environments(
     for number, item in enumerate(environments, start=1):
         graph, nodes = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
         if not isinstance(graph, Graph):
-            raise WrongTypeError(
+            raise errors.wrong_type(
                 f"environment {number} must be a Graph or a pair (graph, nodes), not "
                 f"{type(item).__name__}."
             )
         if graph.num_features != source.num_features:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"environment {number} has {graph.num_features} feature columns but the source has "
                 f"{source.num_features}; use the same feature space."
             )
@@ -253,7 +241,7 @@ def check_disjoint(
         return
     common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes, graph.classified))
     if common.size:
-        raise ForeignError(
+        raise errors.foreign(
             f"environment {number} contains {common.size} of the nodes that the card itself is "
             "built from; choose other nodes."
         )
@@ -283,18 +271,18 @@ def checked_when(when: object) -> When | None:
         return str(when)
     if isinstance(when, Real) and not isinstance(when, bool) and np.isfinite(float(when)):
         return float(when)
-    raise WrongTypeError(f"when must be a date, a number or a short string, not {when!r:.60}.")
+    raise errors.wrong_type(f"when must be a date, a number or a short string, not {when!r:.60}.")
 
 
 def added(known: Sequence[Environment], new: Environment) -> tuple[Environment, ...]:
     """Return the environments with one more, in order of time where there is one."""
     for item in known:
         if item.name == new.name:
-            raise RepeatedError(
+            raise errors.repeated(
                 f"the card already has an environment {new.name!r}; give this one another name."
             )
         if _same(item, new):
-            raise RepeatedError(
+            raise errors.repeated(
                 f"environment {new.name!r} has the same nodes and labels as {item.name!r}, which "
                 "the card already has; learn each one once."
             )

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.safe_reading import check_seal, parse_json, sealed
 from graphtemper.card.class_profile import MOST_CLASSES, THIRDS
@@ -23,7 +24,7 @@ from graphtemper.card.earlier import num_columns
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
-from graphtemper.errors import ContentError, InputError, RangeError, VersionError
+from graphtemper.errors import InputError, VersionError
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
@@ -176,11 +177,11 @@ def from_json(text: str, kind: type[Card]) -> Card:
     try:
         content = parse_json(text)
     except InputError as error:
-        raise ContentError(f"this is not a source card: {error}") from error
+        raise errors.content(f"this is not a source card: {error}") from error
     root = _Field("", content, {})
     schema = root["schema"].text()
     if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
-        raise ContentError(f"this is a file of {schema!r}, not a source card.")
+        raise errors.content(f"this is a file of {schema!r}, not a source card.")
     if schema != SCHEMA:
         raise VersionError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
@@ -209,7 +210,7 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
     packed = 8 * (num_features + coefficients) // 3
     expected = matrices + rows + packed + _OTHER
     if (size or expected) > MAX_BYTES:
-        raise RangeError(
+        raise errors.range(
             f"the card would have {'' if size else 'about '}{size or expected} bytes with "
             f"{num_classes} classes, {num_features} feature columns and {num_rows} shifts, over "
             f"the {MAX_BYTES} it may have; merge rare classes (60 fit with the default atlas), or "
@@ -265,7 +266,7 @@ class _Field:
             raise self.odd("an object")
         name = f"{self.name}.{key}" if self.name else key
         if key not in self.value:
-            raise ContentError(f"field {name!r} is missing; the card is damaged.")
+            raise errors.content(f"field {name!r} is missing; the card is damaged.")
         return _Field(name, self.value[key], self.sizes)
 
     def items(self, count: int | None = None) -> list[_Field]:
@@ -388,4 +389,4 @@ class _Field:
 
     def odd(self, expected: str) -> InputError:
         """Return the error of a value that is not what was expected."""
-        return ContentError(f"field {self.name!r} must be {expected}; the card is damaged.")
+        return errors.content(f"field {self.name!r} must be {expected}; the card is damaged.")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import GraphTemperWarning, OtherTypesError
+from graphtemper import errors
+from graphtemper.errors import GraphTemperWarning
 
 MOST_TYPES = 10_000
 """Types that a card lists."""
@@ -58,10 +59,10 @@ class GraphTypes:
     (3,)
     >>> GraphTypes.of(g).check(g.replace(edge_type=[4]))
     Traceback (most recent call last):
-    graphtemper.errors.OtherTypesError: the graph has edges of type 4, which the source graph ...
+    graphtemper.errors.InputError: the graph has edges of type 4, which the source graph ...
     >>> GraphTypes.of(g).check(g.replace(edge_type=None))
     Traceback (most recent call last):
-    graphtemper.errors.OtherTypesError: the source graph had edge_type but this graph has none; ...
+    graphtemper.errors.InputError: the source graph had edge_type but this graph has none; ...
     """
 
     node: tuple[int, ...] = ()
@@ -111,14 +112,14 @@ class GraphTypes:
                     stacklevel=4,
                 )
             elif had[name] and not has:
-                raise OtherTypesError(
+                raise errors.other_types(
                     f"the source graph had {_NAMES.get(name, name)} but this graph has none; set "
                     "it, to any values if the model does not read it."
                 )
         if None not in (self.edge_features, target.edge_features) and (
             self.edge_features != target.edge_features and "edge_features" not in unread
         ):
-            raise OtherTypesError(
+            raise errors.other_types(
                 f"an edge has edge_features of shape {target.edge_features} but had "
                 f"{self.edge_features} at the source; use those that the model was trained on."
             )
@@ -145,7 +146,7 @@ class GraphTypes:
             known, given = (getattr(types, kind) for types in (self, target))
         new = sorted(set(given) - set(known))
         if known and new:
-            raise OtherTypesError(
+            raise errors.other_types(
                 f"the graph has {kind}s of type {new[0]}, which the source graph had not; "
                 "build a card on a graph with this type, or leave it out."
             )

@@ -34,10 +34,10 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.card.class_profile import FEWEST, fit_biases
-from graphtemper.errors import RangeError
 from graphtemper.signals.gains import ClassMoments
 
 MOST_EPSILON = 50.0
@@ -95,11 +95,11 @@ def check_epsilon(epsilon: float) -> float:
     3.0
     >>> check_epsilon(0)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: privacy must be an epsilon above 0 and at most 50, not 0.
+    graphtemper.errors.InputError: privacy must be an epsilon above 0 and at most 50, not 0.
     """
     number = isinstance(epsilon, int | float | np.integer | np.floating)
     if not number or isinstance(epsilon, bool) or not 0.0 < epsilon <= MOST_EPSILON:
-        raise RangeError(
+        raise errors.range(
             f"privacy must be an epsilon above 0 and at most {MOST_EPSILON:g}, not {epsilon!r:.60}."
         )
     return float(epsilon)
@@ -170,7 +170,9 @@ def private_labels(
     classes = logits.shape[1]
     known = np.flatnonzero(labels >= 0)
     if int(labels.max()) >= classes:
-        raise RangeError(f"the labels must be below {classes}, the number of classes of the model.")
+        raise errors.range(
+            f"the labels must be below {classes}, the number of classes of the model."
+        )
     answers = labels.copy()
     answers[known] = randomised_response(labels[known], classes, epsilon)
     kept = keep_probability(epsilon, classes)

@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
@@ -31,13 +32,13 @@ from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
-from graphtemper.errors import InputError, OtherClassesError
+from graphtemper.errors import InputError
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
 from graphtemper.signals.gains import Gains
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.receptive_field import Sample
-from graphtemper.signals.second_opinion import Second, moved_accuracy
+from graphtemper.signals.second_opinion import moved_accuracy
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""
@@ -313,7 +314,6 @@ def read(
     card: SourceCard,
     observation: Observation,
     sample: Sample | None = None,
-    second: Second | None = None,
 ) -> Reading:
     r"""Measure an observation, made at the source temperature, and compare it with the source.
 
@@ -321,8 +321,7 @@ def read(
     functions of a few averages, each with a standard error :math:`s_k` over the sampled nodes or
     links, and the answer's variance grows by
     :math:`\sum_k ( \eta(q + s_k e_k) - \eta(q) )^2`, where :math:`\eta` are the log-odds of the
-    accuracy by the atlas and q the averages. ``second`` is the learner that the card was built
-    with, if the caller gave one.
+    accuracy by the atlas and q the averages.
 
     Examples
     --------
@@ -337,7 +336,7 @@ def read(
     True
     """
     if observation.num_classes != card.num_classes:
-        raise OtherClassesError(
+        raise errors.other_classes(
             f"the card is for {card.num_classes} classes but the model gives "
             f"{observation.num_classes}."
         )
@@ -346,10 +345,8 @@ def read(
             f"the observation is at temperature {observation.temperature:g} but the card needs "
             f"{card.temperature:g}; pass observation.at(card.temperature)."
         )
-    other = card.second_classes(second, observation.graph)
-    other = None if other is None else other[observation.nodes]
     run = sample.observation if sample else None
-    measured = evidence.measure(observation, card.probe, run, second=other)
+    measured = evidence.measure(observation, card.probe, run)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
     reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
     if sample is None:

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, normal_quantile
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.atlas import AtlasPoint
-from graphtemper.errors import MissingError, TooFewError
 from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, Reference
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
@@ -103,7 +103,7 @@ class Response:
         """Return the signals' position relative to the source, in atlas standard deviations."""
         missing = [name for name in self.names if name not in signals]
         if missing:
-            raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
+            raise errors.missing(f"signal {missing[0]!r} is missing; measure it first.")
         raw = np.array([signals[name] for name in self.names])
         return np.asarray((raw - self.origin) / self.scale)
 
@@ -213,7 +213,7 @@ def fit(
     kernel = _likely_kernel(points, missed, noise)
     _, residuals = _left_out(kernel, points, missed, noise, families)
     if not residuals.size:
-        raise TooFewError("a response needs at least two families of shifts, to leave one out.")
+        raise errors.too_few("a response needs at least two families of shifts, to leave one out.")
     widening = max(1.0, float(np.quantile(residuals, level)) / normal_quantile(level))
     known = points, values, noise, start, scale, prior, kernel
     return Response(tuple(names), *known, widening, reach(points, families))
@@ -247,7 +247,7 @@ def standardise(
     """Return the environments' coordinates, the source's signals and the unit of each signal."""
     missing = [name for name in names for row in (origin, *signals) if name not in row]
     if missing:
-        raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
+        raise errors.missing(f"signal {missing[0]!r} is missing; measure it first.")
     start = np.array([origin[name] for name in names])
     raw = np.array([[row[name] for name in names] for row in signals]) - start
     size = np.sqrt((raw**2).mean(axis=0))

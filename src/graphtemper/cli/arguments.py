@@ -14,15 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import models
+from graphtemper import errors, models
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.errors import (
-    ChoiceError,
-    ConflictError,
-    GraphTemperError,
-    PredictorError,
-    TableError,
-)
+from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.labelling import MOST
@@ -45,20 +39,20 @@ def resolve(spec: str) -> Predictor:
     --------
     >>> resolve("math:no_such_name")
     Traceback (most recent call last):
-    graphtemper.errors.PredictorError: the module 'math' has no 'no_such_name'.
+    graphtemper.errors.InputError: the module 'math' has no 'no_such_name'.
     """
     if spec.endswith(".npz") or (":" not in spec and os.path.isfile(spec)):
         return models.load(spec)
     module, colon, name = spec.partition(":")
     if not (colon and module and name):
-        raise PredictorError(
+        raise errors.predictor(
             f"cannot read the predictor {spec!r}; write package.module:callable, or the path of a "
             "saved model (.npz)."
         )
     try:
         predictor = attrgetter(name)(_import(module))
     except AttributeError as error:
-        raise PredictorError(f"the module {module!r} has no {name!r}.") from error
+        raise errors.predictor(f"the module {module!r} has no {name!r}.") from error
     _check_callable(predictor, spec)
     return predictor if hasattr(predictor, "fast_passes") else _guarded(predictor, spec)
 
@@ -86,12 +80,12 @@ def _import(module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module + ".").startswith(error.name + "."):
-            raise PredictorError(
+            raise errors.predictor(
                 f"there is no module {module!r}; run from the folder that holds it, or install it."
             ) from error
-        raise PredictorError(f"importing {module!r} needs {error.name!r}; install it.") from error
+        raise errors.predictor(f"importing {module!r} needs {error.name!r}; install it.") from error
     except (Exception, SystemExit) as error:
-        raise PredictorError(f"importing {module!r} failed: {_one_line(error)}.") from error
+        raise errors.predictor(f"importing {module!r} failed: {_one_line(error)}.") from error
     finally:
         if added:
             sys.path.remove(folder)
@@ -99,21 +93,21 @@ def _import(module: str) -> Any:
 
 def _check_callable(value: Any, spec: str) -> None:
     if isinstance(value, type):
-        raise PredictorError(
+        raise errors.predictor(
             f"{spec} is a class; name a trained instance, a callable graph -> logits."
         )
     if not callable(value):
-        raise PredictorError(
+        raise errors.predictor(
             f"{spec} is a {type(value).__name__}, which cannot be called; name a callable "
             "graph -> logits."
         )
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.nn.Module):
-        raise PredictorError(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
+        raise errors.predictor(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
     try:
         inspect.signature(value).bind(None)
     except TypeError as error:
-        raise PredictorError(
+        raise errors.predictor(
             f"{spec} does not take one graph; name the predictor itself, a callable "
             "graph -> logits, not a function that returns one."
         ) from error
@@ -132,7 +126,7 @@ def _guarded(predictor: Any, spec: str) -> Predictor:
         except Exception as error:
             if os.environ.get("GRAPHTEMPER_DEBUG"):
                 raise
-            raise PredictorError(
+            raise errors.predictor(
                 f"the predictor {spec} failed: {_one_line(error)} (set GRAPHTEMPER_DEBUG=1 to see "
                 "where)."
             ) from error
@@ -167,20 +161,20 @@ def choose_nodes(
         Keep only the nodes of the split that have a label.
     """
     if nodes is not None and split is not None:
-        raise ConflictError("choose the nodes by a file or by a split, not by both.")
+        raise errors.conflict("choose the nodes by a file or by a split, not by both.")
     if nodes is not None:
         return read_nodes(Path(nodes), graph.num_nodes)
     if split is None:
         return None
     part, _, number = split.partition(":")
     if part not in SPLITS or not (number or "0").isdecimal():
-        raise ChoiceError(
+        raise errors.choice(
             f"cannot read the split {split!r}; write train, val or test, such as val:0."
         )
     masks = getattr(graph, f"{part}_masks")
     count, index = 0 if masks is None else len(masks), int(number or "0")
     if index >= count:
-        raise ChoiceError(f"the graph has {count} {part} splits, so there is no {part}:{index}.")
+        raise errors.choice(f"the graph has {count} {part} splits, so there is no {part}:{index}.")
     mask = masks[index]
     if labelled and graph.labels is not None:
         mask = mask & (graph.labels >= 0)
@@ -195,17 +189,17 @@ def read_nodes(path: Path, num_nodes: int = MOST) -> NDArray[np.int64]:
         if not text:
             continue
         if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-            raise TableError(
+            raise errors.table(
                 f"{path}, line {number}: {text[:40]!r} is not a node; write one index per line."
             )
         node = int(text)
         if node >= num_nodes:
-            raise TableError(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
+            raise errors.table(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
         if node in line_of:
-            raise TableError(
+            raise errors.table(
                 f"{path}, line {number}: node {node} is already on line {line_of[node]}."
             )
         line_of[node] = number
     if not line_of:
-        raise TableError(f"{path} names no node; write one index per line.")
+        raise errors.table(f"{path} names no node; write one index per line.")
     return np.array(list(line_of), dtype=np.int64)

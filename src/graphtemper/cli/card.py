@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.options import (
     CardPath,
@@ -19,7 +20,6 @@ from graphtemper.cli.options import (
     read_budget,
 )
 from graphtemper.cli.output import print_json, print_line, print_sentence, progress, working
-from graphtemper.errors import PredictorError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -132,7 +132,7 @@ def _check_model(predictor: Predictor, graph: Graph, nodes: Nodes, spec: str) ->
     logits = predict(predictor, graph)
     accuracy = float((logits[chosen].argmax(axis=1) == labels).mean())
     if accuracy <= 1.0 / logits.shape[1]:
-        raise PredictorError(
+        raise errors.predictor(
             f"{spec} is right on {accuracy:.1%} of the {chosen.size} labelled nodes, not more "
             f"often than a guess among its {logits.shape[1]} classes; name the trained model, "
             "whose columns are the classes 0, 1, ... of the labels."

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import SourceCard, metrics, recalibrate, shifts, temperature
+from graphtemper import SourceCard, errors, metrics, recalibrate, shifts, temperature
 from graphtemper._core.reproducible import stream
 from graphtemper.card.atlas import Progress
-from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration import Recalibration
@@ -94,7 +93,7 @@ def run(seed: int = 0, *, fraud: bool = False, progress: Progress | None = None)
         Called with the numbers of finished and of all environments of the card.
     """
     if seed < 0:
-        raise RangeError(f"seed must be 0 or more, not {seed}.")
+        raise errors.range(f"seed must be 0 or more, not {seed}.")
     graph = source_graph(seed, fraud)
     size = graph.num_nodes
     order = stream(seed, "demo split").permutation(size)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphtemper import errors
 from graphtemper._core.files import check_folder
-from graphtemper.errors import ConflictError, MissingExtraError
+from graphtemper.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
@@ -19,7 +20,7 @@ _SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv")
 def check_path(out: Path) -> None:
     """Raise an error if no result can be written to ``out``, before anything is measured."""
     if out.suffix not in (".npz", ".parquet", ".csv"):
-        raise ConflictError(f"cannot write {out}; the result is an .npz, .parquet or .csv file.")
+        raise errors.conflict(f"cannot write {out}; the result is an .npz, .parquet or .csv file.")
     if out.suffix == ".parquet":
         _pyarrow()
 
@@ -44,10 +45,10 @@ def check_outputs(
             continue
         check_folder(path)
         if any(source is not None and _is_read(path, _located(source)) for source in inputs):
-            raise ConflictError(f"{option} {path} is a file that is read; choose another path.")
+            raise errors.conflict(f"{option} {path} is a file that is read; choose another path.")
         other = written.setdefault(path.resolve(), option)
         if other != option:
-            raise ConflictError(f"{option} and {other} name the same file; choose two.")
+            raise errors.conflict(f"{option} and {other} name the same file; choose two.")
 
 
 def _located(source: str | os.PathLike[str]) -> Path:

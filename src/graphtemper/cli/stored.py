@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
+from graphtemper import errors
 from graphtemper.cli.answers import print_answer
 from graphtemper.cli.options import Deployed, Flag
 from graphtemper.cli.output import print_json, print_line, progress
-from graphtemper.errors import MissingError
 
 
 @Parameter(name="*")
@@ -47,7 +47,7 @@ def recalibrate_stored(graph: str, stored: Stored, out: Path, deployed: Deployed
     from graphtemper.scale import connected, recalibrate
 
     if deployed.logits is None:
-        raise MissingError("a graph in Parquet needs the logits of its nodes; give --logits.")
+        raise errors.missing("a graph in Parquet needs the logits of its nodes; give --logits.")
     source = SourceCard.load(deployed.card)
     model = None if deployed.predict is None else resolve(deployed.predict)
     options = asdict(stored) | {"graph": graph, "model": model, "seed": deployed.seed}

@@ -8,9 +8,10 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_labels
 from graphtemper._core.estimate import DEVIATIONS, Estimate
-from graphtemper.errors import InputError, NotFittedError
+from graphtemper.errors import InputError
 from graphtemper.signals.observation import Observation
 
 Carried = dict[str, float | list[float]]
@@ -73,7 +74,7 @@ def fitted(estimator: object, name: str) -> float:
     --------
     >>> fitted(object(), "threshold_")
     Traceback (most recent call last):
-    graphtemper.errors.NotFittedError: this object is not fitted; call fit(source, labels) first.
+    graphtemper.errors.InputError: this object is not fitted; call fit(source, labels) first.
     """
     if not hasattr(estimator, name):
         raise not_fitted(estimator)
@@ -83,4 +84,4 @@ def fitted(estimator: object, name: str) -> float:
 def not_fitted(estimator: object) -> InputError:
     """Return the error of an estimator that is used before it is fitted."""
     name = type(estimator).__name__
-    return NotFittedError(f"this {name} is not fitted; call fit(source, labels) first.")
+    return errors.not_fitted(f"this {name} is not fitted; call fit(source, labels) first.")

@@ -14,16 +14,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import as_array
-from graphtemper.errors import (
-    MissingError,
-    NotFiniteError,
-    OtherTypesError,
-    RangeError,
-    RepeatedError,
-    ShapeError,
-    WrongTypeError,
-)
 from graphtemper.graph.checks import checked_integers, read_only
 
 EDGE_FIELDS = ("edge_weight", "edge_features", "edge_type")
@@ -49,15 +41,15 @@ def checked_edge_values(values: Any, key: str, num_edges: int) -> NDArray[Any]:
     --------
     >>> checked_edge_values([0.5, float("nan")], "edge_weight", 2)
     Traceback (most recent call last):
-    graphtemper.errors.NotFiniteError: edge_weight[1] is nan; replace non-finite entries.
+    graphtemper.errors.InputError: edge_weight[1] is nan; replace non-finite entries.
     """
     array = as_array(values, key)
     dimensions = (1,) if key == "edge_weight" else (1, 2)
     if array.dtype.kind not in "fiub":
-        raise WrongTypeError(f"{key} must hold real numbers, not {array.dtype}.")
+        raise errors.wrong_type(f"{key} must hold real numbers, not {array.dtype}.")
     if array.ndim not in dimensions or array.shape[0] != num_edges or 0 in array.shape[1:]:
         shape = f"({num_edges},)" + ("" if key == "edge_weight" else f" or ({num_edges}, D)")
-        raise ShapeError(
+        raise errors.shape(
             f"{key} must have shape {shape}, one row per edge, but has shape {array.shape}."
         )
     if key == "edge_features" and array.dtype.kind in "iu":
@@ -67,7 +59,7 @@ def checked_edge_values(values: Any, key: str, num_edges: int) -> NDArray[Any]:
     bad = np.argwhere(~np.isfinite(real))
     if bad.size:
         place = ", ".join(map(str, bad[0]))
-        raise NotFiniteError(
+        raise errors.not_finite(
             f"{key}[{place}] is {array[tuple(bad[0])]}; replace non-finite entries."
         )
     return read_only(real)
@@ -80,12 +72,12 @@ def checked_types(values: Any, key: str, size: int) -> NDArray[np.int64]:
     --------
     >>> checked_types([0, -1], "edge_type", 2)
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: edge_type[1] is -1; types are numbered from 0.
+    graphtemper.errors.InputError: edge_type[1] is -1; types are numbered from 0.
     """
     array = checked_integers(values, key, (size,))
     bad = np.flatnonzero(array < 0)
     if bad.size:
-        raise RangeError(f"{key}[{bad[0]}] is {array[bad[0]]}; types are numbered from 0.")
+        raise errors.range(f"{key}[{bad[0]}] is {array[bad[0]]}; types are numbered from 0.")
     return read_only(array)
 
 
@@ -101,19 +93,21 @@ def checked_columns(values: Any, num_features: int) -> NDArray[np.int64]:
     """
     array = as_array(values, "type_columns")
     if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise WrongTypeError(f"type_columns must be integers of shape (T, 2), not {array.shape}.")
+        raise errors.wrong_type(
+            f"type_columns must be integers of shape (T, 2), not {array.shape}."
+        )
     array = array.astype(np.int64)
     bad = np.flatnonzero(
         (array[:, 0] < 0) | (array[:, 1] <= array[:, 0]) | (array[:, 1] > num_features)
     )
     if bad.size:
-        raise RangeError(
+        raise errors.range(
             f"type_columns[{bad[0]}] is {array[bad[0]].tolist()}, no range within the "
             f"{num_features} columns."
         )
     ranges = np.unique(array, axis=0)
     if (ranges[1:, 0] < ranges[:-1, 1]).any():
-        raise RangeError("type_columns overlap; ranges must be equal or have no common column.")
+        raise errors.range("type_columns overlap; ranges must be equal or have no common column.")
     return read_only(array)
 
 
@@ -124,29 +118,29 @@ def check_types(fields: Mapping[str, Any]) -> None:
     --------
     >>> check_types({"node_type": np.array([0, 1]), "node_type_names": ("user",)})
     Traceback (most recent call last):
-    graphtemper.errors.RangeError: node_type reaches 1 but node_type_names has 1 entries; name ...
+    graphtemper.errors.InputError: node_type reaches 1 but node_type_names has 1 entries; name ...
     """
     node_type: Any = fields.get("node_type")
     columns = fields.get("type_columns")
     for key, of in TYPE_NAMES.items():
         names, types = fields.get(key), cast("Any", fields.get(of))
         if names is not None and types is None:
-            raise MissingError(f"{key} needs {of}.")
+            raise errors.missing(f"{key} needs {of}.")
         if names is not None and types.max(initial=-1) >= len(names):
-            raise RangeError(
+            raise errors.range(
                 f"{of} reaches {types.max()} but {key} has {len(names)} entries; name every type."
             )
     for key in ("type_columns", "target_type"):
         if fields.get(key) is not None and node_type is None:
-            raise MissingError(f"{key} needs node_type.")
+            raise errors.missing(f"{key} needs node_type.")
     if columns is not None and node_type.max(initial=-1) >= len(columns):
-        raise RangeError(
+        raise errors.range(
             f"node_type reaches {node_type.max()} but type_columns has {len(columns)} rows; give "
             "every type its columns."
         )
     target = fields.get("target_type")
     if target is not None and not (node_type == target).any():
-        raise RangeError(f"no node has the target type {target}; choose a type that occurs.")
+        raise errors.range(f"no node has the target type {target}; choose a type that occurs.")
 
 
 def link_numbers(edges: NDArray[Any], num_nodes: int) -> tuple[Pairs, NDArray[np.int64]]:
@@ -261,7 +255,7 @@ def merged_edges(
         bad = inner[differs if differs.ndim == 1 else differs.any(axis=1)]
         if bad.size:
             low, high = links[number[bad[0]]]
-            raise OtherTypesError(
+            raise errors.other_types(
                 f"the edges between {low} and {high} differ in {key}; pass directed=True to keep "
                 "all of them, or make the two directions equal."
             )
@@ -271,8 +265,8 @@ def merged_edges(
 def checked_type_names(values: Sequence[str] | None, key: str) -> tuple[str, ...]:
     """Check the names of types: different strings."""
     if isinstance(values, str) or not np.iterable(values):
-        raise WrongTypeError(f"{key} must be a list of names, not {type(values).__name__}.")
+        raise errors.wrong_type(f"{key} must be a list of names, not {type(values).__name__}.")
     names = tuple(str(value) for value in values)
     if len(set(names)) < len(names):
-        raise RepeatedError(f"{key} repeats a name; name every type differently.")
+        raise errors.repeated(f"{key} repeats a name; name every type differently.")
     return names

@@ -10,20 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import as_array
-from graphtemper.errors import (
-    EdgesError,
-    EmptyError,
-    ForeignError,
-    GraphTemperWarning,
-    NoLabelsError,
-    NotFiniteError,
-    RangeError,
-    RepeatedError,
-    ShapeError,
-    TooFewError,
-    WrongTypeError,
-)
+from graphtemper.errors import GraphTemperWarning
 
 Nodes = ArrayLike | None
 Features = NDArray[np.float32] | sp.csr_matrix
@@ -42,24 +31,24 @@ def checked_features(features: Any) -> Features:
         return checked_sparse(features)
     array = as_array(features, "features")
     if array.dtype.kind not in "fiubO":
-        raise WrongTypeError(
+        raise errors.wrong_type(
             f"features must be a numeric (N, F) array of real numbers, not {array.dtype}."
         )
     if array.ndim != 2:
-        raise ShapeError(f"features must be a real (N, F) array, but has shape {array.shape}.")
+        raise errors.shape(f"features must be a real (N, F) array, but has shape {array.shape}.")
     try:
         with np.errstate(over="ignore"):
             dense = np.ascontiguousarray(array, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:
-        raise WrongTypeError("features must be a numeric (N, F) array.") from error
+        raise errors.wrong_type("features must be a numeric (N, F) array.") from error
     if dense.shape[0] == 0 or dense.shape[1] == 0:
-        raise EmptyError(
+        raise errors.empty(
             f"features is empty, shape {dense.shape}; a graph needs a node and a column."
         )
     finite = np.isfinite(dense)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
-        raise NotFiniteError(
+        raise errors.not_finite(
             f"features[{row}, {column}] is {array[row, column]}; replace non-finite entries."
         )
     return read_only(dense)
@@ -68,11 +57,11 @@ def checked_features(features: Any) -> Features:
 def checked_sparse(features: Any) -> sp.csr_matrix:
     """Check and convert sparse features to canonical float32 CSR."""
     if len(features.shape) != 2:
-        raise ShapeError(f"features must be a real (N, F) array, but has shape {features.shape}.")
+        raise errors.shape(f"features must be a real (N, F) array, but has shape {features.shape}.")
     if features.dtype.kind not in "fiub":
-        raise WrongTypeError(f"features must hold real numbers, not {features.dtype}.")
+        raise errors.wrong_type(f"features must hold real numbers, not {features.dtype}.")
     if features.shape[0] == 0 or features.shape[1] == 0:
-        raise EmptyError(
+        raise errors.empty(
             f"features is empty, shape {features.shape}; a graph needs a node and a column."
         )
     with np.errstate(over="ignore"):  # numbers too large for float32 are reported below
@@ -83,7 +72,7 @@ def checked_sparse(features: Any) -> sp.csr_matrix:
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:
         row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-        raise NotFiniteError(
+        raise errors.not_finite(
             f"features[{row}, {matrix.indices[bad[0]]}] is {matrix.data[bad[0]]}; "
             "replace non-finite entries."
         )
@@ -102,13 +91,13 @@ def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
     if array.size == 0:
         return np.empty((0, 2), dtype=np.int32)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise ShapeError(f"edges must have shape (E, 2), but has shape {array.shape}.")
+        raise errors.shape(f"edges must have shape (E, 2), but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
-        raise WrongTypeError(f"edges must be integers, not {array.dtype}.")
+        raise errors.wrong_type(f"edges must be integers, not {array.dtype}.")
     bad = np.argwhere((array < 0) | (array >= num_nodes))
     if bad.size:
         row, end = bad[0]
-        raise EdgesError(
+        raise errors.edges(
             f"edges[{row}, {end}] is {array[row, end]}, outside the nodes 0..{num_nodes - 1}."
         )
     return array
@@ -120,7 +109,7 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
     low, high = pairs.min(axis=1, initial=num_nodes), pairs.max(axis=1, initial=0)
     loops = np.flatnonzero(low == high)
     if loops.size:
-        raise EdgesError(
+        raise errors.edges(
             f"edges[{loops[0]}] is a self-loop at node {low[loops[0]]}; drop self-loops "
             "(Graph.from_edges does)."
         )
@@ -129,7 +118,7 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
     repeats = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     if repeats.size:
         second = int(order[repeats + 1].min())
-        raise EdgesError(
+        raise errors.edges(
             f"edges[{second}] repeats the edge {low[second]}-{high[second]}; keep each undirected "
             "edge once (Graph.from_edges does)."
         )
@@ -144,7 +133,7 @@ def checked_arcs(edges: Any, num_nodes: int) -> NDArray[np.int32]:
 def checked_flag(value: Any, key: str) -> bool:
     """Check for True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise WrongTypeError(f"{key} must be True or False, not {value!r}.")
+        raise errors.wrong_type(f"{key} must be True or False, not {value!r}.")
     return bool(value)
 
 
@@ -161,12 +150,12 @@ def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[n
     """Check for an integer array of this shape."""
     array = as_array(values, key)
     if array.shape != shape:
-        raise ShapeError(f"{key} must have shape {shape}, but has shape {array.shape}.")
+        raise errors.shape(f"{key} must have shape {shape}, but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
-        raise WrongTypeError(f"{key} must be integers, not {array.dtype}; convert them first.")
+        raise errors.wrong_type(f"{key} must be integers, not {array.dtype}; convert them first.")
     large = np.flatnonzero(array > np.iinfo(np.int64).max)  # possible for unsigned integers only
     if large.size:
-        raise RangeError(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
+        raise errors.range(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
     return array.astype(np.int64)
 
 
@@ -176,7 +165,7 @@ def checked_labels(labels: Any, num_nodes: int) -> NDArray[np.int64]:
     # More classes than nodes would be an error, and would make every (N, K) array huge.
     bad = np.flatnonzero((array < -1) | (array >= max(num_nodes, 2)))
     if bad.size:
-        raise RangeError(
+        raise errors.range(
             f"labels[{bad[0]}] is {array[bad[0]]}; classes are numbered from 0 without large gaps, "
             "and -1 means unlabelled."
         )
@@ -188,7 +177,7 @@ def checked_periods(values: Any, key: str, num_nodes: int) -> NDArray[np.int64]:
     array = checked_integers(values, key, (num_nodes,))
     bad = np.flatnonzero(array < -1)
     if key == "environment" and bad.size:
-        raise RangeError(
+        raise errors.range(
             f"environment[{bad[0]}] is {array[bad[0]]}; environments are numbered from 0, and -1 "
             "means unknown."
         )
@@ -199,19 +188,19 @@ def checked_masks(masks: Any, key: str, num_nodes: int) -> NDArray[np.bool_]:
     """Check boolean split masks of shape (S, N)."""
     array = np.atleast_2d(as_array(masks, key))
     if array.dtype != bool:
-        raise WrongTypeError(f"{key} must be boolean, not {array.dtype}.")
+        raise errors.wrong_type(f"{key} must be boolean, not {array.dtype}.")
     if array.ndim != 2 or array.shape[1] != num_nodes:
-        raise ShapeError(f"{key} must have shape (S, {num_nodes}), but has shape {array.shape}.")
+        raise errors.shape(f"{key} must have shape (S, {num_nodes}), but has shape {array.shape}.")
     return read_only(np.ascontiguousarray(array))
 
 
 def checked_names(values: Sequence[str], key: str, num_features: int) -> tuple[str, ...]:
     """Check the names of classes or columns."""
     if isinstance(values, str) or not np.iterable(values):
-        raise WrongTypeError(f"{key} must be a list of names, not {type(values).__name__}.")
+        raise errors.wrong_type(f"{key} must be a list of names, not {type(values).__name__}.")
     names = tuple(str(value) for value in values)
     if key == "feature_names" and len(names) != num_features:
-        raise ShapeError(f"feature_names has {len(names)} entries for {num_features} columns.")
+        raise errors.shape(f"feature_names has {len(names)} entries for {num_features} columns.")
     return names
 
 
@@ -221,7 +210,7 @@ def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str
         return
     bad = np.flatnonzero(labels >= len(names))
     if bad.size:
-        raise RangeError(
+        raise errors.range(
             f"labels[{bad[0]}] is {labels[bad[0]]}, which has no name: class_names has "
             f"{len(names)} entries; name every class."
         )
@@ -249,13 +238,13 @@ def select_nodes(
         return np.arange(num_nodes) if some is None else some
     array = as_array(nodes, "nodes")
     if array.ndim != 1:
-        raise ShapeError(f"nodes must be one-dimensional, but has shape {array.shape}.")
+        raise errors.shape(f"nodes must be one-dimensional, but has shape {array.shape}.")
     if array.dtype == bool:
         if some is not None and array.size == some.size:
             array = some[array]
         elif array.size != num_nodes:
             also = "" if some is None else f", {some.size} of them of the target type"
-            raise TooFewError(
+            raise errors.too_few(
                 f"the node mask has {array.size} entries but the graph has {num_nodes} nodes{also}."
             )
         else:
@@ -263,17 +252,19 @@ def select_nodes(
     elif array.size == 0:
         array = array.astype(np.int64)
     elif not np.issubdtype(array.dtype, np.integer):
-        raise WrongTypeError(f"nodes must be a boolean mask or integer indices, not {array.dtype}.")
+        raise errors.wrong_type(
+            f"nodes must be a boolean mask or integer indices, not {array.dtype}."
+        )
     if array.size == 0:
-        raise EmptyError("no node is selected; pass at least one.")
+        raise errors.empty("no node is selected; pass at least one.")
     bad = np.flatnonzero((array < 0) | (array >= num_nodes))
     if bad.size:
-        raise ForeignError(
+        raise errors.foreign(
             f"nodes[{bad[0]}] is {array[bad[0]]}, outside 0..{num_nodes - 1}; use valid indices."
         )
     others = array[:0] if some is None else array[~np.isin(array, some)]
     if some is not None and others.size:
-        raise ForeignError(
+        raise errors.foreign(
             f"node {others[0]} is not of the target type; pass a mask of the {some.size} nodes of "
             "that type, or their numbers among all nodes, graph.classified."
         )
@@ -289,14 +280,14 @@ def leave_out_unlabelled(
     --------
     >>> leave_out_unlabelled([0, 1], np.array([0, 1]), np.array([2, -1]))
     Traceback (most recent call last):
-    graphtemper.errors.NoLabelsError: node 1 has no label (1 of 2 chosen ones); choose ...
+    graphtemper.errors.InputError: node 1 has no label (1 of 2 chosen ones); choose ...
     """
     unlabelled = rows[labels[rows] < 0]
     if not unlabelled.size:
         return rows
     text = f"node {unlabelled[0]} has no label ({unlabelled.size} of {rows.size} chosen ones)"
     if unlabelled.size == rows.size or as_array(nodes, "nodes").dtype != bool:
-        raise NoLabelsError(f"{text}; choose labelled nodes, or pass a mask to leave them out.")
+        raise errors.no_labels(f"{text}; choose labelled nodes, or pass a mask to leave them out.")
     warnings.warn(f"{text}; such nodes are left out.", GraphTemperWarning, stacklevel=4)
     return rows[labels[rows] >= 0]
 
@@ -313,5 +304,5 @@ def place_in(rows: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
     place[rows] = np.arange(rows.size)
     repeats = rows[place[rows] != np.arange(rows.size)]
     if repeats.size:
-        raise RepeatedError(f"node {repeats[0]} is selected twice; select each node once.")
+        raise errors.repeated(f"node {repeats[0]} is selected twice; select each node once.")
     return place

@@ -14,17 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import as_array
 from graphtemper._core.files import read_npz, write_npz
-from graphtemper.errors import (
-    DamagedError,
-    InputError,
-    MissingError,
-    NotFiniteError,
-    OtherTypesError,
-    ShapeError,
-    WrongTypeError,
-)
+from graphtemper.errors import InputError
 from graphtemper.graph import pyg_writing
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
@@ -97,7 +90,7 @@ class Conversions:
             values = from_arrays(with_arcs(arrays) if arcs else arrays)
             return cls(**values | {"name": values["name"] or Path(path).stem})
         except InputError as error:
-            raise DamagedError(f"{path}: {error}") from error
+            raise errors.damaged(f"{path}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph as ``.npz``, atomically; `load` reads it back."""
@@ -234,7 +227,7 @@ def _check_edge_attributes(graph: nx.Graph, used: EdgeNames, drop: set[str]) -> 
     present = {key for *_, values in graph.edges(data=True) for key in values}
     lost = sorted(str(key) for key in present - named - drop)
     if lost and "all" not in drop:
-        raise OtherTypesError(
+        raise errors.other_types(
             f"the edges have the attribute {lost[0]!r}, which is not used; name it as edge_weight, "
             f"edge_features or edge_type, or pass drop={tuple(lost)!r}."
         )
@@ -249,7 +242,7 @@ def _edge_attribute(graph: nx.Graph, names: str | Sequence[str] | None) -> NDArr
     for name in _listed(names):
         values = [value for *_, value in graph.edges(data=name)]
         if any(value is None for value in values):
-            raise MissingError(f"an edge has no attribute {name!r}; every edge needs it.")
+            raise errors.missing(f"an edge has no attribute {name!r}; every edge needs it.")
         columns.append(as_array(values, f"the attribute {name!r}"))
     return columns[0] if isinstance(names, str) else np.column_stack(columns)
 
@@ -258,7 +251,7 @@ def _attributes(graph: nx.Graph, name: str) -> NDArray[Any]:
     rows = []
     for node, value in graph.nodes(data=name):
         if value is None:
-            raise MissingError(f"node {node!r} has no attribute {name!r}; every node needs it.")
+            raise errors.missing(f"node {node!r} has no attribute {name!r}; every node needs it.")
         rows.append(np.atleast_1d(value))
     return as_array(rows, f"the attribute {name!r}")
 
@@ -276,19 +269,21 @@ def read_scipy(
     """
     if not sp.issparse(adjacency):
         kind = type(adjacency).__name__
-        raise WrongTypeError(f"the adjacency must be a SciPy sparse matrix, not {kind}.")
+        raise errors.wrong_type(f"the adjacency must be a SciPy sparse matrix, not {kind}.")
     rows, columns = adjacency.shape
     if rows != columns:
-        raise ShapeError(f"an adjacency matrix is square, but this one is {rows} x {columns}.")
+        raise errors.shape(f"an adjacency matrix is square, but this one is {rows} x {columns}.")
     if rows != num_nodes:
-        raise ShapeError(
+        raise errors.shape(
             f"the adjacency has {rows} rows but the features have {num_nodes}; pass one row of "
             "features per node."
         )
     untyped: Any = adjacency  # the stubs give spmatrix no conversions
     matrix = untyped.tocsr().tocoo()  # repeated entries are summed
     if matrix.data.dtype.kind == "f" and not np.isfinite(matrix.data).all():
-        raise NotFiniteError("the adjacency holds a number that is not finite; replace it first.")
+        raise errors.not_finite(
+            "the adjacency holds a number that is not finite; replace it first."
+        )
     stored = matrix.data != 0
     pairs = np.column_stack([matrix.row[stored], matrix.col[stored]]).astype(np.int64)
     left_out = {drop} if isinstance(drop, str) else set(drop)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper.errors import ContentError, RangeError, WrongTypeError
+from graphtemper import errors
 from graphtemper.graph.checks import Features, checked_features, checked_sparse
 
 Arrays = dict[str, NDArray[Any]]
@@ -78,7 +78,7 @@ def with_arcs(arrays: Arrays) -> Arrays:
     {'edges': [[1, 0]], 'directed': True}
     """
     if "arcs" not in arrays:
-        raise ContentError("key 'arcs' is missing; load the file without arcs=True.")
+        raise errors.content("key 'arcs' is missing; load the file without arcs=True.")
     kept = {key: value for key, value in arrays.items() if key not in _ARC_FIELDS}
     moved = {of: arrays[key] for key, of in _ARC_FIELDS.items() if key in arrays}
     return kept | moved | {"directed": np.array(True)}
@@ -90,14 +90,16 @@ def _scalar(arrays: Arrays, key: str, kind: Any, default: Any) -> Any:
     if value is None:
         return default
     if value.size != 1 or not np.issubdtype(value.dtype, kind):
-        raise ContentError(f"key {key!r} must hold one {kind.__name__}, not {value.dtype} values.")
+        raise errors.content(
+            f"key {key!r} must hold one {kind.__name__}, not {value.dtype} values."
+        )
     return value.reshape(-1)[0].item()
 
 
 def _required(arrays: Arrays, key: str) -> NDArray[Any]:
     """Return the array at a key that a graph file must have."""
     if key not in arrays:
-        raise ContentError(f"key {key!r} is missing; a graph file needs features and edges.")
+        raise errors.content(f"key {key!r} is missing; a graph file needs features and edges.")
     return arrays[key]
 
 
@@ -106,32 +108,32 @@ def _features(arrays: Arrays) -> Features:
     if "features" in arrays:
         return checked_features(arrays["features"])
     if not any(key in arrays for key in _CSR_KEYS):
-        raise ContentError("key 'features' is missing; a graph file needs features and edges.")
+        raise errors.content("key 'features' is missing; a graph file needs features and edges.")
     data, indices, indptr, shape = (_required(arrays, key) for key in _CSR_KEYS)
     if shape.shape != (2,) or not np.issubdtype(shape.dtype, np.integer) or shape.min() < 0:
-        raise ContentError("features_shape must be two non-negative integers.")
+        raise errors.content("features_shape must be two non-negative integers.")
     rows, columns = (int(size) for size in shape)
     for key, part in zip(_CSR_KEYS[1:3], (indices, indptr), strict=True):
         if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
-            raise WrongTypeError(f"{key} must be a one-dimensional integer array.")
+            raise errors.wrong_type(f"{key} must be a one-dimensional integer array.")
     if (
         indptr.size != rows + 1
         or indptr[0] != 0
         or indptr[-1] != indices.size
         or data.shape != indices.shape
     ):
-        raise ContentError(
+        raise errors.content(
             "features_indptr does not fit features_shape, features_indices and features_data."
         )
     if data.dtype.kind not in "fiub":
-        raise ContentError(f"features_data must hold real numbers, not {data.dtype}.")
+        raise errors.content(f"features_data must hold real numbers, not {data.dtype}.")
     indptr = indptr.astype(np.int64)  # unsigned differences are never negative
     bad = np.flatnonzero(np.diff(indptr) < 0)
     if bad.size:
-        raise RangeError(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")
+        raise errors.range(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")
     bad = np.flatnonzero((indices < 0) | (indices >= columns))
     if bad.size:
-        raise ContentError(
+        raise errors.content(
             f"features_indices[{bad[0]}] is {indices[bad[0]]}, outside 0..{columns - 1}."
         )
     return checked_sparse(sp.csr_matrix((data, indices, indptr), shape=(rows, columns)))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import ChoiceError, NoLabelsError, OtherFeaturesError, TooFewError
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
     NODE_FIELDS,
@@ -323,7 +323,7 @@ class Graph(Conversions):
         """
         unknown = set(changes) - {field.name for field in fields(self)}
         if unknown:
-            raise ChoiceError(f"a Graph has no field {sorted(unknown)[0]!r}.")
+            raise errors.choice(f"a Graph has no field {sorted(unknown)[0]!r}.")
         if "features" in changes:
             changes["features"] = self._checked_columns(changes)
         new = Graph._from_valid(**self._fields() | changes)
@@ -345,13 +345,13 @@ class Graph(Conversions):
         features = checked_features(changes["features"])
         rows, columns = (int(size) for size in features.shape)
         if rows != self.num_nodes:
-            raise TooFewError(
+            raise errors.too_few(
                 f"features has {rows} rows but the graph has {self.num_nodes} nodes; build a new "
                 "Graph to change the nodes."
             )
         named = self.feature_names is not None and "feature_names" not in changes
         if named and columns != self.num_features:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"features has {columns} columns but the graph names {self.num_features}; "
                 "replace feature_names too, or set it to None."
             )
@@ -439,7 +439,7 @@ def select_labelled(
     ([1], [1])
     """
     if graph.labels is None or graph.labelled.size == 0:
-        raise NoLabelsError("the graph has no labels; this needs labelled nodes.")
+        raise errors.no_labels("the graph has no labels; this needs labelled nodes.")
     if nodes is None:
         return graph.labelled, graph.labels[graph.labelled]
     rows = select_nodes(nodes, graph.num_nodes, graph.classified)

@@ -20,10 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.compiled import kernels
 from graphtemper._core.reproducible import map_blocks, num_cores, one_blas_thread
-from graphtemper.errors import ChoiceError, RangeError
 from graphtemper.graph import ordering
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
@@ -78,7 +78,9 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     [0.5, 0.0, 0.5]
     """
     if kind not in get_args(Operator):
-        raise ChoiceError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
+        raise errors.choice(
+            f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}."
+        )
     return _cached(graph, kind, partial(normalised_matrix, kind=kind))
 
 
@@ -460,7 +462,7 @@ def _link_weights(graph: Graph) -> NDArray[np.float64] | None:
         return None
     bad = np.flatnonzero(weight < 0)
     if bad.size:
-        raise RangeError(
+        raise errors.range(
             f"edge_weight[{bad[0]}] is {weight[bad[0]]}; a normalised operator needs weights of 0 "
             "or more, so make them positive or leave them out with replace(edge_weight=None)."
         )

@@ -9,16 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper.errors import (
-    ConflictError,
-    EdgesError,
-    InputError,
-    MissingError,
-    OtherTypesError,
-    PredictorError,
-    ShapeError,
-    WrongTypeError,
-)
+from graphtemper import errors
+from graphtemper.errors import InputError
 from graphtemper.graph.attributes import reduced_edges
 
 if TYPE_CHECKING:
@@ -113,7 +105,7 @@ def _check_losses(data: Data | HeteroData, drop: set[str]) -> None:
         return
     in_words = " and ".join(filter(None, [", ".join(losses[:-1]), losses[-1]]))
     dropped = tuple(sorted({*losses, *drop}))
-    raise OtherTypesError(
+    raise errors.other_types(
         f"the PyG data has {in_words}, which a Graph does not hold; use Graph.from_pyg(data, "
         f"drop={dropped!r}) if your model does not read this, as predictor(net).check(data) finds "
         "out."
@@ -123,11 +115,11 @@ def _check_losses(data: Data | HeteroData, drop: set[str]) -> None:
 def _array(tensor: Any, name: str) -> NDArray[Any]:
     """Return a tensor as an array that shares no memory with it."""
     if not hasattr(tensor, "is_meta"):
-        raise WrongTypeError(
+        raise errors.wrong_type(
             f"{name} of the PyG data must be a torch tensor, not {type(tensor).__name__}."
         )
     if tensor.is_meta:
-        raise PredictorError(f"{name} of the PyG data is on the device 'meta', without values.")
+        raise errors.predictor(f"{name} of the PyG data is on the device 'meta', without values.")
     own = tensor.detach().cpu()
     if own.is_floating_point() and own.element_size() < 4:
         own = own.float()  # NumPy has no bfloat16, and float32 holds every half-precision number
@@ -136,7 +128,7 @@ def _array(tensor: Any, name: str) -> NDArray[Any]:
 
 def _features(x: Any, name: str = "x") -> NDArray[Any] | sp.csr_matrix:
     if x is None:
-        raise MissingError("the PyG data needs both x and edge_index; set them first.")
+        raise errors.missing("the PyG data needs both x and edge_index; set them first.")
     if hasattr(x, "layout") and str(x.layout) != "torch.strided" and not x.is_meta:
         return sp.csr_matrix(_array(x.detach().to_dense(), name))
     return _array(x, name)
@@ -147,11 +139,11 @@ def _pairs(store: Any) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
     if store.get("edge_index") is not None:
         pairs = _array(store["edge_index"], "edge_index")
         if pairs.ndim != 2 or pairs.shape[0] != 2:
-            raise ShapeError(f"edge_index must have shape (2, E), but has shape {pairs.shape}.")
+            raise errors.shape(f"edge_index must have shape (2, E), but has shape {pairs.shape}.")
         _check_same_edges(store, pairs.T)
         return pairs.T, None
     if store.get("adj_t") is None:
-        raise MissingError("the PyG data needs both x and edge_index; set them first.")
+        raise errors.missing("the PyG data needs both x and edge_index; set them first.")
     return _read_adj_t(store["adj_t"])
 
 
@@ -182,7 +174,7 @@ def _check_same_edges(store: Any, pairs: NDArray[np.int64]) -> None:
     if first.shape != second.shape or not np.array_equal(
         first[np.lexsort(first.T[::-1])], second[np.lexsort(second.T[::-1])]
     ):
-        raise ConflictError("adj_t and edge_index of the PyG data hold other edges; delete one.")
+        raise errors.conflict("adj_t and edge_index of the PyG data hold other edges; delete one.")
 
 
 def _edge_attributes(
@@ -206,7 +198,7 @@ def _target_fields(store: Any, rows: slice, num_nodes: int) -> dict[str, Any]:
     if store.get("y") is not None:
         labels = _array(store["y"], "y")
         if labels.ndim > 1 and labels.shape[1] > 1:
-            raise ShapeError(
+            raise errors.shape(
                 f"y has shape {labels.shape}, several columns per node; give each node one class."
             )
         labels = labels.reshape(-1)
@@ -247,7 +239,7 @@ def _fields(data: Data, drop: set[str]) -> dict[str, Any]:
 def _check_rows(attributes: dict[str, NDArray[Any]], num_edges: int) -> None:
     for field, values in attributes.items():
         if values.ndim == 0 or len(values) != num_edges:
-            raise ShapeError(
+            raise errors.shape(
                 f"{field} of the PyG data has shape {values.shape} for {num_edges} edges; give it "
                 "one row per edge."
             )
@@ -256,7 +248,7 @@ def _check_rows(attributes: dict[str, NDArray[Any]], num_edges: int) -> None:
 def _check_ends(pairs: NDArray[np.int64], num_nodes: int) -> None:
     if pairs.size and (pairs.min() < 0 or pairs.max() >= num_nodes):
         bad = pairs.ravel()[np.flatnonzero((pairs.ravel() < 0) | (pairs.ravel() >= num_nodes))[0]]
-        raise EdgesError(f"edge_index holds node {bad}, outside the nodes 0..{num_nodes - 1}.")
+        raise errors.edges(f"edge_index holds node {bad}, outside the nodes 0..{num_nodes - 1}.")
 
 
 def _hetero_fields(data: HeteroData, drop: set[str], target: str | None) -> dict[str, Any]:
@@ -283,7 +275,7 @@ def _target(data: HeteroData, names: list[str], target: str | None) -> str:
     if target is None and len(labelled or names) == 1:
         return (labelled or names)[0]
     if target not in names:
-        raise MissingError(
+        raise errors.missing(
             f"choose the node type that is classified, Graph.from_pyg(data, target={names[0]!r}); "
             f"the data has {', '.join(names)}."
         )
@@ -293,13 +285,13 @@ def _target(data: HeteroData, names: list[str], target: str | None) -> str:
 def _type_features(data: HeteroData, name: str) -> Any:
     x = data[name].get("x")
     if x is None:
-        raise MissingError(
+        raise errors.missing(
             f"the node type {name!r} has no x; give it one, for instance a column of ones with "
             f"T.Constant(node_types={name!r})."
         )
     features = _features(x, f"x of {name!r}")
     if len(features.shape) != 2:
-        raise ShapeError(f"x of {name!r} must have shape (N, F), but has shape {features.shape}.")
+        raise errors.shape(f"x of {name!r} must have shape (N, F), but has shape {features.shape}.")
     return features
 
 
@@ -333,7 +325,7 @@ def _hetero_edges(data: HeteroData, start: dict[str, int], drop: set[str]) -> di
         if not values:
             continue
         if len(values) < len(parts) or len({value.shape[1:] for value in values}) > 1:
-            raise OtherTypesError(
+            raise errors.other_types(
                 f"edge types differ in {field}, which every one must have with the same width; "
                 "fill it in, or leave it out with drop=('edge_attr', 'edge_weight')."
             )

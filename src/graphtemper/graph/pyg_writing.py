@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import MissingExtraError, OtherTypesError, PredictorError
+from graphtemper import errors
+from graphtemper.errors import MissingExtraError
 from graphtemper.graph.attributes import both_directions
 from graphtemper.graph.pyg_conversion import EDGE_ATTRIBUTES, SPLITS
 
@@ -74,7 +75,9 @@ def hetero_data(graph: Any, *, targets: bool = False) -> HeteroData:
     from torch_geometric.data import HeteroData
 
     if graph.node_type is None:
-        raise PredictorError("the model reads node types (x_dict), but the graph has no node_type.")
+        raise errors.predictor(
+            "the model reads node types (x_dict), but the graph has no node_type."
+        )
     data, node_type = HeteroData(), graph.node_type
     names = graph.node_type_names or tuple(map(str, range(int(node_type.max()) + 1)))
     place = np.empty(graph.num_nodes, dtype=np.int64)
@@ -104,7 +107,7 @@ def _edge_kinds(
         for number, name in enumerate(graph.edge_type_names):
             kind = tuple(name.split("__"))
             if len(kind) != 3:
-                raise OtherTypesError(
+                raise errors.other_types(
                     f"the edge type {name!r} must be named as in 'author__writes__paper'."
                 )
             yield (kind[0], kind[1], kind[2]), np.flatnonzero(types == number)

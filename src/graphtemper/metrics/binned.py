@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     SUM_TOLERANCE,
     FloatArray,
@@ -33,7 +34,6 @@ from graphtemper._core.checks import (
     row_kernels,
 )
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import ConflictError, EmptyError, RangeError, WrongTypeError
 from graphtemper.metrics.top_label import confidence_and_correct, top_label
 
 Closed = Literal["right", "left"]
@@ -81,7 +81,7 @@ class BinnedStatistics:
         if not isinstance(other, BinnedStatistics):
             return NotImplemented
         if self.closed != other.closed or not np.array_equal(self.edges, other.edges):
-            raise ConflictError("binned statistics with different bins cannot be added up.")
+            raise errors.conflict("binned statistics with different bins cannot be added up.")
         return BinnedStatistics(
             self.edges,
             self.closed,
@@ -132,7 +132,9 @@ class BinnedStatistics:
 
     def _nodes(self) -> int:
         if self.total == 0:
-            raise EmptyError("binned statistics hold no nodes; add some before computing a metric.")
+            raise errors.empty(
+                "binned statistics hold no nodes; add some before computing a metric."
+            )
         return self.total
 
 
@@ -275,10 +277,10 @@ def _equal_mass_edges(confidence: FloatArray, bins: int) -> FloatArray:
 def _check_edges(edges: ArrayLike) -> FloatArray:
     array = as_array(edges, "edges")
     if array.dtype.kind not in "fiu":
-        raise WrongTypeError(f"edges must hold real numbers, but their type is {array.dtype}.")
+        raise errors.wrong_type(f"edges must hold real numbers, but their type is {array.dtype}.")
     grid = array.astype(np.float64)
     if grid.ndim != 1 or len(grid) < 2 or grid[0] != 0.0 or grid[-1] != 1.0:
-        raise WrongTypeError("edges must be a list of numbers that starts at 0 and ends at 1.")
+        raise errors.wrong_type("edges must be a list of numbers that starts at 0 and ends at 1.")
     if not (np.diff(grid) > 0.0).all():
-        raise RangeError("edges must increase strictly from 0 to 1.")
+        raise errors.range("edges must increase strictly from 0 to 1.")
     return grid

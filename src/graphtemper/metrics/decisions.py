@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_integer, check_pair, check_unit
-from graphtemper.errors import MissingError, RangeError, ShapeError
 
 RATES = ("precision", "recall", "f1", "specificity")
 RANKINGS = ("auroc", "average_precision")
@@ -108,7 +108,7 @@ def confusion(
         if threshold is not None:
             decided = p[:, positive] >= check_unit(threshold, "threshold")
     elif threshold is not None:
-        raise MissingError("a threshold needs a class; pass positive= as well.")
+        raise errors.missing("a threshold needs a class; pass positive= as well.")
     table = np.zeros((size, size))
     np.add.at(table, (true.astype(np.intp), decided.astype(np.intp)), 1.0)
     return table
@@ -155,7 +155,7 @@ def decisions(
     } | {name: _mean(np.array([one[name] for one in ranked])) for name in RANKINGS}
     if k is not None:
         if positive is None:
-            raise MissingError("k needs a class; pass positive= as well.")
+            raise errors.missing("k needs a class; pass positive= as well.")
         first, total = top(*counted[0], check_integer(k, "k", 1, len(p))), counted[0][0].sum()
         found["precision_at_k"] = float(first / k)
         found["recall_at_k"] = _mean(_ratio(first, total)[None])
@@ -193,14 +193,14 @@ def checked_costs(costs: ArrayLike, size: int) -> FloatArray:
     try:
         array = np.asarray(costs, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ShapeError(f"costs must be a {size} x {size} table of numbers.") from error
+        raise errors.shape(f"costs must be a {size} x {size} table of numbers.") from error
     if array.shape != (size, size):
-        raise ShapeError(
+        raise errors.shape(
             f"costs must be a {size} x {size} table, true classes in rows and decisions in "
             f"columns, not of shape {array.shape}."
         )
     if not np.isfinite(array).all():
-        raise RangeError("costs must be finite numbers.")
+        raise errors.range("costs must be finite numbers.")
     return array
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, as_array, check_labels
-from graphtemper.errors import ShapeError, TooFewError
 
 
 def coverage(sets: ArrayLike, labels: ArrayLike) -> float:
@@ -73,7 +73,7 @@ def _covered(sets: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.bool_], NDA
 def _checked(sets: ArrayLike) -> NDArray[np.bool_]:
     array = as_array(sets, "sets")
     if array.dtype != bool:
-        raise TooFewError(f"sets must be boolean, one column per class, but is {array.dtype}.")
+        raise errors.too_few(f"sets must be boolean, one column per class, but is {array.dtype}.")
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
-        raise ShapeError(f"sets must have shape (n, K) with n >= 1, K >= 2, not {array.shape}.")
+        raise errors.shape(f"sets must have shape (n, K) with n >= 1, K >= 2, not {array.shape}.")
     return array

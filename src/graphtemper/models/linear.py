@@ -15,11 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer, check_number
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.errors import ChoiceError, ContentError, NotFittedError, RangeError, TooFewError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
 from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models.passes import ProjectedPasses, linear_passes
@@ -76,15 +75,15 @@ class LinearGNN(HasParameters):
         self.hops = check_integer(hops, "hops", 0, MAX_HOPS)
         if operator not in get_args(Operator):
             names = ", ".join(get_args(Operator))
-            raise ChoiceError(f"unknown operator {operator!r}; use one of {names}.")
+            raise errors.choice(f"unknown operator {operator!r}; use one of {names}.")
         self.operator: Operator = operator
         self.C = check_number(C, "C")
         if not self.C > 0:
-            raise RangeError(f"C must be positive (inf for no penalty), not {C}.")
+            raise errors.range(f"C must be positive (inf for no penalty), not {C}.")
         self.max_iter = check_integer(max_iter, "max_iter", 1)
         self.tol = check_number(tol, "tol")
         if not 0 <= self.tol < np.inf:
-            raise RangeError(f"tol must be 0 or more and finite, not {tol}.")
+            raise errors.range(f"tol must be 0 or more and finite, not {tol}.")
 
     @property
     def hops_used(self) -> tuple[int, ...]:
@@ -131,7 +130,7 @@ class LinearGNN(HasParameters):
         rows, labels = select_labelled(graph, nodes)
         present = np.unique(labels)
         if present.size < 2:
-            raise TooFewError("the nodes have one class; fit needs at least two.")
+            raise errors.too_few("the nodes have one class; fit needs at least two.")
         head = LogisticRegression(C=self.C, max_iter=self.max_iter, tol=self.tol)
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -175,7 +174,7 @@ class LinearGNN(HasParameters):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
-            raise NotFittedError(
+            raise errors.not_fitted(
                 f"this {type(self).__name__} is not fitted; call fit(graph, nodes)."
             )
 
@@ -222,7 +221,7 @@ def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Line
     model_class = {"SGC": SGC, "SIGN": SIGN}[header.pop("model")]
     converged = header.pop("converged")
     if not isinstance(converged, bool):
-        raise ContentError(f"converged must be true or false, not {converged!r}.")
+        raise errors.content(f"converged must be true or false, not {converged!r}.")
     check_fields(header, model_class().get_params())
     model = model_class(**header)
     weights, intercept = (finite_array(arrays, key) for key in ("weights", "intercept"))
@@ -231,12 +230,12 @@ def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Line
         or weights.shape[0] != len(model.hops_used)
         or intercept.shape != weights.shape[2:]
     ):
-        raise ContentError(
+        raise errors.content(
             f"weights {weights.shape} and intercept {intercept.shape} disagree with each other or "
             f"with {model.hops} hops."
         )
     if weights.shape[1] < 1 or weights.shape[2] < 2:
-        raise ContentError(
+        raise errors.content(
             f"weights {weights.shape} need a feature column and two classes or more."
         )
     model.weights_, model.intercept_ = weights.astype(np.float64), intercept.astype(np.float64)

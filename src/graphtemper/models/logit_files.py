@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.files import open_array, read_npz
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.errors import DamagedError, FileError, TableError
+from graphtemper.errors import FileError
 
 ARRAYS = (".npy", ".npz", ".csv")
 EXPECTED = ".npy, .npz, .csv or .parquet"
@@ -39,7 +40,7 @@ def read_array(path: Path, num_classes: int) -> tuple[NDArray[np.int64] | None, 
     elif path.suffix == ".npz":
         arrays = read_npz(path)
         if LOGITS not in arrays:
-            raise DamagedError(
+            raise errors.damaged(
                 f"{path}: key 'logits' is missing; save the array under that name. To read a "
                 "graph, name its model with --predict."
             )
@@ -47,9 +48,9 @@ def read_array(path: Path, num_classes: int) -> tuple[NDArray[np.int64] | None, 
     elif path.suffix == ".npy":
         values = open_array(path, LOGITS)
     else:
-        raise TableError(f"cannot read logits from {path}; save them as {EXPECTED}.")
+        raise errors.table(f"cannot read logits from {path}; save them as {EXPECTED}.")
     if values.ndim != 2 or values.shape[1] != num_classes:
-        raise DamagedError(
+        raise errors.damaged(
             f"{path}: the logits must have shape (N, {num_classes}), as the card has "
             f"{num_classes} classes, not {values.shape}."
         )
@@ -79,7 +80,7 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, NDArray[Any]]:
         return None, table
     nodes = table[:, 0]
     if not ((nodes >= 0) & (nodes < 2**53) & (nodes == np.floor(nodes))).all():
-        raise TableError(f"{path}: the column node must hold indices of nodes.")
+        raise errors.table(f"{path}: the column node must hold indices of nodes.")
     return nodes.astype(np.int64), table[:, 1:]
 
 
@@ -91,7 +92,7 @@ def _is_header(names: list[str], path: Path) -> bool:
     try:
         list(map(float, names))
     except ValueError as error:
-        raise TableError(
+        raise errors.table(
             f"{path}, line 1: the columns must be logit_0, logit_1, ... after an optional node, or "
             "numbers without a header."
         ) from error

@@ -53,8 +53,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_integer
-from graphtemper.errors import ChoiceError, InputError, PredictorError, RangeError, ShapeError
+from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import Operator, gaussian_factor, horner, operator, project
@@ -151,7 +152,7 @@ def passes_of(predictor: Predictor) -> Passes:
         return ForwardPasses(predictor)
     if isinstance(passes, Passes):
         return passes
-    raise PredictorError(
+    raise errors.predictor(
         f"fast_passes of {type(predictor).__name__} must be a method that returns a "
         f"graphtemper.models.Passes or None, not {type(passes).__name__}."
     )
@@ -371,14 +372,14 @@ def linear_passes(
     """
     hops = tuple(check_integer(hop, "a power in hops_used", 0) for hop in hops_used)
     if not hops or list(hops) != sorted(set(hops)):
-        raise RangeError(f"hops_used must increase and not be empty, not {hops_used!r}.")
+        raise errors.range(f"hops_used must increase and not be empty, not {hops_used!r}.")
     if operator not in get_args(Operator):
         names = ", ".join(get_args(Operator))
-        raise ChoiceError(f"unknown operator {operator!r}; use one of {names}.")
+        raise errors.choice(f"unknown operator {operator!r}; use one of {names}.")
     terms, bias = (np.asarray(values, dtype=np.float32) for values in (weights, intercept))
     shape = (len(hops), *terms.shape[1:2], *bias.shape)
     if terms.ndim != 3 or bias.ndim != 1 or terms.shape != shape:
-        raise ShapeError(
+        raise errors.shape(
             f"weights must have shape ({len(hops)}, F, K) and intercept (K,), not "
             f"{terms.shape} and {bias.shape}."
         )

@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import SUM_TOLERANCE, FloatArray, as_array
-from graphtemper.errors import (
-    InputError,
-    NotFiniteError,
-    NotLogitsError,
-    OtherFeaturesError,
-    OtherModelError,
-    OtherTypesError,
-    PredictorError,
-    WrongTypeError,
-)
 from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.pyg_conversion import is_hetero, is_pyg, pyg_losses
@@ -32,7 +23,7 @@ if TYPE_CHECKING:
 
 Predictor = Callable[[Graph], Any]
 BUNDLED_UNREAD = ("edge_features", "edge_type", "node_type")
-"""What SIGN, SGC and GCN do not read."""
+"""What SIGN and SGC do not read."""
 _FINGERPRINT_NODES = 6
 # How to make a graph of an object, by the library that it is from.
 _ADVICE = {
@@ -40,10 +31,6 @@ _ADVICE = {
     "pandas": "a table is converted with Graph(features=table.to_numpy(), edges=pairs)",
     "": "Graph(features=..., edges=...) makes one",
 }
-
-
-class ChangedGraphError(InputError):
-    """A predictor wrote to the graph that it was given."""
 
 
 def predict(predictor: Predictor, graph: Graph) -> FloatArray:
@@ -65,24 +52,24 @@ def predict(predictor: Predictor, graph: Graph) -> FloatArray:
     except AttributeError as error:
         if error.obj is not graph:
             raise
-        raise PredictorError(
+        raise errors.predictor(
             f"the model gets a graphtemper.Graph, which has no {error.name!r}; for a PyG module, "
             "pass graphtemper.pyg.predictor(net) or predictor(net, adapter=...)."
         ) from error
     except ValueError as error:
         if "read-only" not in str(error):
             raise
-        raise ChangedGraphError(
+        raise errors.changed_graph(
             "the predictor writes to the graph's arrays, which are read-only; make it work on a "
             "copy."
         ) from error
     if _contents(graph) != before:
-        raise ChangedGraphError(
+        raise errors.changed_graph(
             "the predictor changed the graph's features in place; make it work on a copy, as "
             "torch.tensor(graph.features) or ReLU(inplace=False) do, and load the graph again."
         )
     if isinstance(output, tuple | dict) or output is None:
-        raise NotLogitsError(
+        raise errors.not_logits(
             f"the predictor returned a {type(output).__name__}; return the logits alone, one array "
             "or tensor of shape (N, K)."
         )
@@ -96,14 +83,14 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
     --------
     >>> checked_logits([[0.0, float("nan")]], 1)
     Traceback (most recent call last):
-    graphtemper.errors.NotFiniteError: the logits of node 0 hold nan; every logit must be finite.
+    graphtemper.errors.InputError: the logits of node 0 hold nan; every logit must be finite.
     """
     array = _detached(output)
     if array.dtype.kind not in "fiu":
         kind = type(output).__name__ if array.dtype.kind == "O" else f"of type {array.dtype}"
-        raise NotLogitsError(f"the logits must be an array of real numbers, not {kind}.")
+        raise errors.not_logits(f"the logits must be an array of real numbers, not {kind}.")
     if array.ndim != 2 or array.shape[0] != num_nodes or array.shape[1] < 2:
-        raise NotLogitsError(
+        raise errors.not_logits(
             f"the logits must have shape ({num_nodes}, K), one row per node and K >= 2 columns, "
             f"not {array.shape}; write a binary score g as [0, g]."
         )
@@ -113,14 +100,16 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
     if not finite.all():
         node = int(np.argmin(finite.all(axis=1)))
         value = logits[node][~np.isfinite(logits[node])][0]
-        raise NotFiniteError(f"the logits of node {node} hold {value}; every logit must be finite.")
+        raise errors.not_finite(
+            f"the logits of node {node} hold {value}; every logit must be finite."
+        )
     # Equal rows say nothing: a model may give them where its input was taken away.
     if (
         logits.min() >= 0.0
         and (logits != logits[0]).any()
         and bool((np.abs(logits.sum(axis=1) - 1.0) < SUM_TOLERANCE).all())
     ):
-        raise NotLogitsError(
+        raise errors.not_logits(
             "these are probabilities (every row is non-negative and sums to 1), not logits; give "
             "logits, or the logarithm of the probabilities."
         )
@@ -130,7 +119,7 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
 def check_columns(features: Features, width: int) -> None:
     """Raise `InputError` if the features do not have the columns that a model was fitted on."""
     if features.shape[1] != width:
-        raise OtherFeaturesError(
+        raise errors.other_features(
             f"the model was fitted on {width} feature columns but the graph has "
             f"{features.shape[1]}; use the same feature space."
         )
@@ -152,7 +141,7 @@ def check_one_node_type(graph: Graph, model: str) -> None:
     >>> check_one_node_type(Graph(features=[[1.0], [0.0]], edges=[[0, 1]]), "SIGN")
     """
     if graph.target_type is not None:
-        raise OtherTypesError(
+        raise errors.other_types(
             f"{model} is for graphs with one type of nodes; use a PyTorch Geometric module for "
             "several, wrapped with graphtemper.pyg.predictor."
         )
@@ -198,7 +187,7 @@ def as_graph(
     50
     >>> as_graph("cora.npz")
     Traceback (most recent call last):
-    graphtemper.errors.WrongTypeError: the graph must be a Graph or a PyG Data, not str; ...
+    graphtemper.errors.InputError: the graph must be a Graph or a PyG Data, not str; ...
     """
     return graph_and_logits(source, predictor, accept, target)[0]
 
@@ -221,14 +210,14 @@ def graph_and_logits(
     is classified in a ``HeteroData`` without labels.
     """
     if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
-        raise PredictorError(
+        raise errors.predictor(
             f"{type(predictor).__name__} is a torch module; wrap it with "
             "graphtemper.pyg.predictor(module)."
         )
     if isinstance(predictor, str | os.PathLike):
-        raise PredictorError("the model is a path; read it with graphtemper.models.load(path).")
+        raise errors.predictor("the model is a path; read it with graphtemper.models.load(path).")
     if hasattr(predictor, "predict_proba") and not callable(predictor):
-        raise PredictorError(
+        raise errors.predictor(
             f"the model must be a function graph -> logits (N, K), not {_name(predictor)}; "
             "for a classifier of feature rows, pass "
             "lambda graph: np.log(classifier.predict_proba(graph.features))."
@@ -243,7 +232,7 @@ def graph_and_logits(
             advice = "the model comes before the graph"
         elif isinstance(source, str | os.PathLike):
             advice = "Graph.load(path) reads a file"
-        raise WrongTypeError(
+        raise errors.wrong_type(
             f"the graph must be a Graph or a PyG Data, not {_name(source)}; {advice}."
         )
     check = getattr(predictor, "check", None)
@@ -275,9 +264,9 @@ def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
     """
     try:
         return np.asarray(predict(predictor, probe_graph(num_features)))
-    except ChangedGraphError:
-        raise
-    except Exception:  # the model may raise anything
+    except Exception as error:  # the model may raise anything
+        if getattr(error, "code", None) == "changed-graph":
+            raise
         return None
 
 
@@ -289,12 +278,12 @@ def check_repeatable(predictor: Predictor, graph: Graph) -> None:
     >>> rng = np.random.default_rng(0)
     >>> check_repeatable(lambda graph: rng.standard_normal((6, 2)), probe_graph(3))
     Traceback (most recent call last):
-    graphtemper.errors.OtherModelError: the model answers the same graph differently when it is ...
+    graphtemper.errors.InputError: the model answers the same graph differently when it is ...
     """
     first, second = predict(predictor, graph), predict(predictor, graph)
     size = float(np.abs(first).max())
     if first.shape != second.shape or not np.allclose(first, second, 0.0, _REPEATED * size):
-        raise OtherModelError(
+        raise errors.other_model(
             "the model answers the same graph differently when it is called again; switch off "
             "dropout, as module.eval() does, and whatever else is random or changes with every "
             "call."

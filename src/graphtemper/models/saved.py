@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.files import read_npz, write_npz
 from graphtemper._core.safe_reading import parse_json
-from graphtemper.errors import ContentError, DamagedError, RangeError
 
 
 def save(
@@ -25,12 +25,12 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, N
     """Return a saved model's format, its other header fields and its arrays."""
     arrays = read_npz(path)
     if "header" not in arrays:
-        raise DamagedError(f"{path}: key 'header' is missing; this is not a saved model.")
+        raise errors.damaged(f"{path}: key 'header' is missing; this is not a saved model.")
     try:
         header = parse_json(str(arrays.pop("header")), infinite=True)
         return str(header.pop("format")), header, arrays
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedError(f"{path}: the header is not that of a saved model.") from error
+        raise errors.damaged(f"{path}: the header is not that of a saved model.") from error
 
 
 def check_fields(header: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -40,19 +40,19 @@ def check_fields(header: dict[str, Any], expected: dict[str, Any]) -> None:
     --------
     >>> check_fields({"hops": 2}, {"hops": 2, "tol": 1e-6})
     Traceback (most recent call last):
-    graphtemper.errors.ContentError: the header is not that of a saved model: 'tol' is missing.
+    graphtemper.errors.InputError: the header is not that of a saved model: 'tol' is missing.
     """
     for key in sorted(expected.keys() ^ header.keys()):
         word = "missing" if key in expected else "unknown"
-        raise ContentError(f"the header is not that of a saved model: {key!r} is {word}.")
+        raise errors.content(f"the header is not that of a saved model: {key!r} is {word}.")
 
 
 def finite_array(arrays: dict[str, NDArray[Any]], key: str) -> NDArray[Any]:
     """Return the array of a key after checking that it is finite in float32."""
     if key not in arrays:
-        raise ContentError(f"key {key!r} is missing; this is not a saved model.")
+        raise errors.content(f"key {key!r} is missing; this is not a saved model.")
     array = arrays[key]
     with np.errstate(over="ignore"):  # predictions are float32, in which large numbers are inf
         if array.dtype.kind != "f" or not np.isfinite(array.astype(np.float32)).all():
-            raise RangeError(f"{key} must hold finite real numbers that fit float32.")
+            raise errors.range(f"{key} must hold finite real numbers that fit float32.")
     return array

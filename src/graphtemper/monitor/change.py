@@ -36,10 +36,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import NotFiniteError, RangeError, ShapeError
 from graphtemper.monitor.log import Entry
 
 # Stakes of the accounts; |stake| = 2 could lose everything at once.
@@ -99,7 +99,9 @@ def capital(
             capitals.append(sum(accounts))
             continue
         if not math.isfinite(value):
-            raise NotFiniteError(f"value {position} of the series is {value}; it must be finite.")
+            raise errors.not_finite(
+                f"value {position} of the series is {value}; it must be finite."
+            )
         past = pasts.setdefault(0 if groups is None else groups[position], [])
         insort(past, value)
         below, upto = bisect_left(past, value), bisect_right(past, value)
@@ -144,7 +146,7 @@ def changes(
     rate = check_rate(false_alarms, "false_alarms")
     lengths = {len(values) for values in series.values()}
     if len(lengths) > 1:
-        raise ShapeError("all series must have the same length, one value per snapshot.")
+        raise errors.shape("all series must have the same length, one value per snapshot.")
     length = lengths.pop() if lengths else 0
     alarms: list[Change] = []
     start = 0
@@ -214,5 +216,5 @@ def check_rate(value: float, name: str) -> float:
     """Return the probability of a false alarm, a number between 0 and 1."""
     rate = check_number(value, name)
     if not 0.0 < rate < 1.0:
-        raise RangeError(f"{name} must lie between 0 and 1, not {rate}.")
+        raise errors.range(f"{name} must lie between 0 and 1, not {rate}.")
     return rate

@@ -9,20 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics
+from graphtemper import errors, metrics
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.environments import FEWEST_NODES
-from graphtemper.errors import (
-    ConflictError,
-    InputError,
-    MissingError,
-    NoFileError,
-    NoLabelsError,
-    OtherModelError,
-    TooFewError,
-)
+from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, select_nodes
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.monitor.log import Entry, Labelled, Log, Missed
@@ -124,7 +116,7 @@ def add_labels(
     known = {row.name for row in log.labelled()}
     if name not in entries or name not in by_name:
         newest = f"; its newest is {list(entries)[-1]}" if entries else ""
-        raise MissingError(
+        raise errors.missing(
             f"labels belong to a snapshot that was measured and whose file is given: {name!r} is "
             f"not one of the log {log.path}{newest}, or it was not given."
         )
@@ -142,7 +134,7 @@ def add_labels(
         if labels is None and graph.labels is not None:
             labels = {int(k): int(graph.labels[k]) for k in found if graph.labels[k] >= 0}
     if labels is None:
-        raise NoLabelsError(f"{name} holds no labels; give them as a table of node,class.")
+        raise errors.no_labels(f"{name} holds no labels; give them as a table of node,class.")
     read = read_labels(labels, found, num_nodes, card.num_classes)
     learns = predictor is not None
     scored = _score(logits[read.rows], read, entry, card.temperature, revision + learns)
@@ -162,7 +154,7 @@ def add_labels(
         for number, other in enumerate(later, start=1):
             try:
                 if other not in by_name:
-                    raise NoFileError("it is not among the given snapshots.")
+                    raise errors.no_file("it is not among the given snapshots.")
                 given = learned, log.seed, scored.revision, entries[other].asked, latest
                 answer = measure(predictor, by_name[other], *given)
                 _check_digest(answer.digest, entries[other])
@@ -195,7 +187,7 @@ def _chosen_logits(
 
 def _check_digest(digest: str, entry: Entry) -> None:
     if digest != entry.digest:
-        raise OtherModelError(
+        raise errors.other_model(
             f"the snapshot {entry.name} is not the one that was measured: its content differs, or "
             "its logits come from another model; give the original."
         )
@@ -207,7 +199,7 @@ def _check_stored(
     """Refuse labels that contradict those in the snapshot's own graph."""
     stored = classes if graph.labels is None else graph.labels[nodes]
     for node in nodes[(stored >= 0) & (stored != classes)]:
-        raise ConflictError(f"the label of node {node} contradicts that in {name}; correct one.")
+        raise errors.conflict(f"the label of node {node} contradicts that in {name}; correct one.")
 
 
 def _score(
@@ -215,7 +207,7 @@ def _score(
 ) -> Labelled:
     count = labels.classes.size
     if count < FEWEST_NODES:
-        raise TooFewError(
+        raise errors.too_few(
             f"there are labels of {count} nodes of {entry.name}; at least {FEWEST_NODES} are "
             "needed to score an answer."
         )

@@ -20,15 +20,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from graphtemper import errors
 from graphtemper._core.files import check_folder
 from graphtemper._core.safe_reading import open_regular, parse_json
-from graphtemper.errors import (
-    DamagedError,
-    NotFiniteError,
-    OtherLogError,
-    UnreadableError,
-    VersionError,
-)
+from graphtemper.errors import VersionError
 
 Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
@@ -72,6 +67,8 @@ class Entry:
     asked, metrics
         Which metrics of decisions the watch asks for, as arguments of `Recalibration.metrics`, and
         those by name, each with value, low and high.
+    undefined
+        Why metrics that were asked for have no value.
     """
 
     name: str
@@ -91,6 +88,7 @@ class Entry:
     stamp: str | None = None
     asked: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -262,7 +260,7 @@ class Log:
         try:
             return [make(parse_json(text)) for (text,) in texts]
         except (TypeError, KeyError, ValueError) as error:
-            raise DamagedError(f"{self.path} holds a damaged row; begin a new log.") from error
+            raise errors.damaged(f"{self.path} holds a damaged row; begin a new log.") from error
 
     @contextmanager
     def _writing(self, revision: int | None = None) -> Iterator[sqlite3.Connection]:
@@ -279,7 +277,7 @@ class Log:
             self._check_settings([parse_json(text) for (text,) in base.execute(query)])
             cards = base.execute("SELECT count(*) FROM log WHERE kind = 'card'").fetchone()[0]
             if revision not in (None, cards):
-                raise OtherLogError(
+                raise errors.other_log(
                     f"labels were added to the log {self.path} after this run began; run it again."
                 )
             yield base
@@ -290,7 +288,7 @@ class Log:
         for row in rows:
             for name, value in self._settings.items():
                 if row.get(name) != value:
-                    raise OtherLogError(
+                    raise errors.other_log(
                         f"the log {self.path} was begun with another {name} ({row.get(name)}, not "
                         f"{value}); use one log for each card, kind of snapshots and seed."
                     )
@@ -300,7 +298,7 @@ def _insert(base: sqlite3.Connection, kind: str, content: dict[str, Any]) -> Non
     try:
         text = json.dumps(content, allow_nan=False)
     except ValueError as error:
-        raise NotFiniteError(f"{content['name']} has a value that is not finite.") from error
+        raise errors.not_finite(f"{content['name']} has a value that is not finite.") from error
     base.execute(
         "INSERT INTO log (kind, name, content) VALUES (?, ?, ?)", [kind, content["name"], text]
     )
@@ -314,7 +312,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(path, _WRITE_TIMEOUT, isolation_level=None)) as base:
             yield base
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise UnreadableError(
+        raise errors.unreadable(
             f"the log {path} cannot be used: {' '.join(str(error).split())}; check the folder and "
             "the disk, or choose another file."
         ) from error
@@ -324,10 +322,9 @@ def _has_rows(base: sqlite3.Connection, path: Path) -> bool:
     """Return whether a file holds a log; False if it is empty, an error if it is anything else."""
     if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         return False
-    for mark, error in {"application_id": DamagedError, "user_version": VersionError}.items():
-        if base.execute(f"PRAGMA {mark}").fetchone()[0] != _MARKS[mark]:
-            raise error(
-                f"{path} is not a log of graphtemper monitor, or one of another version; choose "
-                "another file."
-            )
+    for mark, number in _MARKS.items():
+        if base.execute(f"PRAGMA {mark}").fetchone()[0] != number:
+            text = f"{path} is not a log of graphtemper monitor, or one of another version; choose "
+            error = VersionError if mark == "user_version" else errors.damaged
+            raise error(f"{text}another file.")
     return True

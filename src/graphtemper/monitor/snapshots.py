@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer
 from graphtemper._core.printable import natural_key
 from graphtemper._core.safe_reading import open_regular
 from graphtemper._core.stamps import stamp
-from graphtemper.errors import EmptyError, NoFileError, RepeatedError, UnreadableError
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.models.logit_files import ARRAYS, EXPECTED
@@ -188,10 +188,10 @@ def _find(
     for path in map(Path, paths):
         found = inside(path) if path.is_dir() else [path] * path.is_file()
         if not found:
-            raise NoFileError(f"there is no snapshot at {path}; name {expected}.")
+            raise errors.no_file(f"there is no snapshot at {path}; name {expected}.")
         places += found
     if not places:
-        raise EmptyError(f"there are no snapshots to watch; name {expected}.")
+        raise errors.empty(f"there are no snapshots to watch; name {expected}.")
     # Bytes of a name that are not UTF-8 are written as in day\xff.npz.
     named = [
         (os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace"), place)
@@ -199,7 +199,7 @@ def _find(
     ]
     name, count = Counter(name for name, _ in named).most_common(1)[0]
     if count > 1:
-        raise RepeatedError(
+        raise errors.repeated(
             f"two snapshots are called {name}; the log identifies snapshots by name, so rename "
             "one of them."
         )
@@ -246,7 +246,7 @@ def _items(folder: Path) -> list[Path]:
     try:
         return [item for item in folder.iterdir() if item.name[0] not in "._"]
     except OSError as error:
-        raise UnreadableError(f"the folder {folder} cannot be read: {error.strerror}.") from error
+        raise errors.unreadable(f"the folder {folder} cannot be read: {error.strerror}.") from error
 
 
 def _holds_shards(place: Path) -> bool:
@@ -291,7 +291,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     """
     check_integer(count, "count", 1)
     if graph.time is None or not graph.time.any():
-        raise EmptyError("the graph has no times; name a folder of snapshots instead.")
+        raise errors.empty("the graph has no times; name a folder of snapshots instead.")
     content = content_digest(graph, _NOT_READ)
     known_times = graph.time[graph.time != 0]
     quantiles = np.arange(1, count + 1) / count

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from graphtemper import errors
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import EmptyError
 from graphtemper.monitor.change import Change, alarms
 from graphtemper.monitor.drop import Drop, drops, limits_of
-from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.track_record import Scored, track_record
+from graphtemper.recalibration.gates import Gate
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def read_log(
     """
     first, answers = log.entries(), log.answers()
     if not answers:
-        raise EmptyError(f"the log {log.path} has no snapshots yet.")
+        raise errors.empty(f"the log {log.path} has no snapshots yet.")
     limits = limits_of(card.reference.accuracy, gates)
     return Standing(
         model=card.predictor,

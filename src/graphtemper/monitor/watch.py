@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import check_instance
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import (
-    ConflictError,
-    ContentError,
-    DamagedError,
-    GraphTemperError,
-    InputError,
-    MissingExtraError,
-    NotFiniteError,
-    OtherLogError,
-)
+from graphtemper.errors import GraphTemperError, InputError, MissingExtraError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.log import Entry, Log, Missed
@@ -103,7 +95,7 @@ def follow(
     """
     check_arguments(predictor, card, log, "follow(predictor, snapshots, card, log)")
     if decisions and predictor is None:
-        raise ConflictError("metrics of decisions need graphs and their model; give the model.")
+        raise errors.conflict("metrics of decisions need graphs and their model; give the model.")
     return _follow(
         predictor, list(snapshots), card, log, progress, missed, decisions or {}, earlier
     )
@@ -161,12 +153,12 @@ def _new(
             if entry := logged.get(snapshot.name):
                 same = entry.stamp is not None and snapshot.stamp() == entry.stamp
                 if not same and snapshot.checksum() != entry.digest:
-                    raise OtherLogError(
+                    raise errors.other_log(
                         "it is in the log with another content; give it a new name."
                     )
             elif snapshot.name not in missed:
                 if place < after or (newest and snapshot.is_older_than(newest.name, newest.when)):
-                    raise ContentError(
+                    raise errors.content(
                         "it is older than the newest of the log; a log is filled in order, so "
                         "give it a later name, or begin a new log."
                     )
@@ -220,12 +212,13 @@ def measure(
         stamp=stamp,
         asked={} if metrics is None else {**decisions, "positive": metrics.positive},
         metrics={} if metrics is None else metrics.values(),
+        undefined={} if metrics is None else metrics.undefined,
     )
     numbers = [value for value in vars(entry).values() if isinstance(value, float)]
     if not all(map(math.isfinite, [*numbers, *entry.signals.values()])):
-        raise NotFiniteError("a number that was measured on it is not finite.")
+        raise errors.not_finite("a number that was measured on it is not finite.")
     if snapshot.stamp() != stamp:
-        raise ContentError("it changed while it was read; rename it once it is complete.")
+        raise errors.content("it changed while it was read; rename it once it is complete.")
     return entry
 
 
@@ -248,7 +241,7 @@ def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, cal
     check_instance(log, Log, "log", call)
     kind = "logits" if predictor is None else "graphs"
     if log.kind != kind:
-        raise ConflictError(
+        raise errors.conflict(
             f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
         )
     if predictor is not None:
@@ -269,7 +262,7 @@ def current_card(card: SourceCard, log: Log) -> tuple[SourceCard, int]:
     try:
         return card if text is None else SourceCard.from_json(text), revision
     except InputError as error:
-        raise DamagedError(f"{log.path} holds a damaged card: {error}") from error
+        raise errors.damaged(f"{log.path} holds a damaged card: {error}") from error
 
 
 def fingerprint(card: SourceCard) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from graphtemper.errors import MissingExtraError, PredictorError
+from graphtemper import errors
+from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
@@ -54,7 +55,7 @@ class Inputs:
         if self.tensors.get(role) is None:
             filled_by = _FIELDS.get(role)
             lacks = f"the graph has no {filled_by}" if filled_by else "the graph has no such input"
-            raise PredictorError(
+            raise errors.predictor(
                 f"the model reads {name!r}, but {lacks}; set it, or pass an adapter."
             )
         return self.tensors[role]
@@ -111,7 +112,7 @@ def from_graph(
     sorted. Attributes and types go into a ``Data`` or ``HeteroData``.
     """
     if needs.attributes is not None and not needs.types and graph.edge_features is None:
-        raise PredictorError(
+        raise errors.predictor(
             f"the model reads edge attributes in {needs.attributes}, but the graph has no "
             "edge_features; set them, or pass an adapter if the model works without."
         )
@@ -246,7 +247,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
     try:
         parameters = inspect.signature(module.forward).parameters.values()
     except (TypeError, ValueError) as error:
-        raise PredictorError(f"{name}.forward does not show its arguments; {ADVICE}.") from error
+        raise errors.predictor(f"{name}.forward does not show its arguments; {ADVICE}.") from error
     passed: list[Argument] = []
     for parameter in parameters:
         role = _role(parameter)
@@ -258,7 +259,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
                 passed.append(Argument(parameter.name, role, True))
             continue
         if role is None:
-            raise PredictorError(
+            raise errors.predictor(
                 f"{name}.forward needs {parameter.name!r}, which is not one of "
                 f"{', '.join(_ROLES)}; {ADVICE}."
             )
@@ -268,12 +269,12 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
         passed = [passed[0]._replace(role="data")]
     roles = [argument.role for argument in passed]
     if not {"x", "x_dict", "data"} & set(roles):
-        raise PredictorError(
+        raise errors.predictor(
             f"{name}.forward names none of x, x_dict and data among its arguments; {ADVICE}."
         )
     if len(set(roles)) < len(roles) or ("data" in roles and len(roles) > 1):
         listed = ", ".join(argument.name for argument in passed)
-        raise PredictorError(f"{name}.forward({listed}) is ambiguous; {ADVICE}.")
+        raise errors.predictor(f"{name}.forward({listed}) is ambiguous; {ADVICE}.")
     return tuple(passed)
 
 

@@ -16,15 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphtemper.errors import (
-    GraphTemperError,
-    NotFiniteError,
-    NotFittedError,
-    NotLogitsError,
-    OtherModelError,
-    PredictorError,
-    ShapeError,
-)
+from graphtemper import errors
+from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.pyg_conversion import is_hetero
 from graphtemper.pyg.inputs import ADVICE
@@ -48,17 +41,17 @@ def checked_output(
     [[0.0, 0.5], [0.0, -2.0]]
     """
     if isinstance(output, tuple | list | dict):
-        raise NotLogitsError(
+        raise errors.not_logits(
             f"{name} returned {type(output).__name__}, not a tensor; pick the logits with an "
             "adapter, for instance adapter=lambda module, data: module(data.x, data.edge_index)[0]."
         )
     if not isinstance(output, torch.Tensor):
-        raise NotLogitsError(f"{name} returned {type(output).__name__}, not a tensor; {ADVICE}.")
+        raise errors.not_logits(f"{name} returned {type(output).__name__}, not a tensor; {ADVICE}.")
     shape = tuple(output.shape)
     one_column = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     if one_column != (returns == "binary"):
         advice = "is it a score of two classes? Then pass" if one_column else "leave out"
-        raise ShapeError(
+        raise errors.shape(
             f"{name} returned shape {shape}, {'one number' if one_column else 'several numbers'} "
             f'per node; {advice} returns="binary".'
         )
@@ -67,12 +60,12 @@ def checked_output(
         output = torch.cat([torch.zeros_like(output), output], dim=1)
         shape = (shape[0], 2)
     if len(shape) != 2 or shape[0] != num_nodes:
-        raise ShapeError(
+        raise errors.shape(
             f"{name} returned shape {shape} for {num_nodes} nodes; a predictor returns one row of "
             "class logits per node."
         )
     if not output.is_floating_point():
-        raise NotLogitsError(
+        raise errors.not_logits(
             f"{name} returned {output.dtype}, not real numbers; return the logits."
         )
     array: NDArray[np.float64] = output.detach().to("cpu", torch.float64).numpy()
@@ -86,20 +79,20 @@ def as_logits(output: NDArray[np.float64], returns: Returns, name: str) -> NDArr
     --------
     >>> as_logits(np.array([[0.25, 0.75], [0.5, 0.5]]), "logits", "Net")
     Traceback (most recent call last):
-    graphtemper.errors.NotLogitsError: Net returns probabilities, not logits; pass returns=...
+    graphtemper.errors.InputError: Net returns probabilities, not logits; pass returns=...
     """
     bad = np.flatnonzero(~np.isfinite(output).all(axis=1))
     if bad.size:
-        raise NotFiniteError(f"{name} returned a number that is not finite at node {bad[0]}.")
+        raise errors.not_finite(f"{name} returned a number that is not finite at node {bad[0]}.")
     if returns == "binary":
         return output.astype(np.float32)
     kind = _kind(output)
     if returns == "logits" != kind:
-        raise NotLogitsError(
+        raise errors.not_logits(
             f"{name} returns {kind}, not logits; pass returns={kind!r} to convert them."
         )
     if kind != returns:
-        raise NotLogitsError(f"{name} does not return {returns} but {kind}; change returns=.")
+        raise errors.not_logits(f"{name} does not return {returns} but {kind}; change returns=.")
     if returns == "probabilities":
         output = np.log(np.maximum(output, np.finfo(np.float32).tiny))
     return output.astype(np.float32)
@@ -114,7 +107,7 @@ def check_binary(logits: NDArray[np.float32], name: str) -> None:
     """
     score = logits[:, 1]
     if ((score >= 0.0) & (score <= 1.0)).all():
-        raise NotLogitsError(
+        raise errors.not_logits(
             f"{name} returns numbers between 0 and 1 only, which are probabilities and not a "
             "score; return what is before the sigmoid."
         )
@@ -291,7 +284,7 @@ def home(module: torch.nn.Module) -> tuple[torch.device, torch.dtype]:
     devices = {tensor.device for tensor in tensors}
     if len(devices) > 1:
         listed = ", ".join(sorted(str(device) for device in devices))
-        raise PredictorError(f"the module's weights are on several devices ({listed}); {ADVICE}.")
+        raise errors.predictor(f"the module's weights are on several devices ({listed}); {ADVICE}.")
     types = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
     return next(iter(devices), torch.device("cpu")), types[0] if types else torch.float32
 
@@ -302,13 +295,17 @@ def check_weights(module: torch.nn.Module) -> None:
     for name, tensor in named:
         # Lazy weights have no values before the first call, which must not set them here.
         if torch.nn.parameter.is_lazy(tensor):
-            raise NotFittedError(f"the weight {name!r} has no values yet; train the module first.")
+            raise errors.not_fitted(
+                f"the weight {name!r} has no values yet; train the module first."
+            )
         if tensor.is_meta:
-            raise PredictorError(
+            raise errors.predictor(
                 f"the weight {name!r} is on the device 'meta'; load its values first."
             )
         if tensor.is_floating_point() and tensor.isnan().any():
-            raise PredictorError(f"the weight {name!r} holds NaN; load or train the module again.")
+            raise errors.predictor(
+                f"the weight {name!r} holds NaN; load or train the module again."
+            )
 
 
 def repeatable(
@@ -323,7 +320,7 @@ def repeatable(
     --------
     >>> repeatable(lambda: torch.rand(3).numpy(), torch.device("cpu"), "Net")
     Traceback (most recent call last):
-    graphtemper.errors.OtherModelError: Net answers differently each time; write ...
+    graphtemper.errors.InputError: Net answers differently each time; write ...
     """
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
@@ -331,7 +328,7 @@ def repeatable(
         output = run()
         is_random = not all(map(torch.equal, before, _random_states(devices)))
         if is_random and not np.array_equal(output, run(), equal_nan=True):
-            raise OtherModelError(
+            raise errors.other_model(
                 f"{name} answers differently each time; write F.dropout(x, training=self.training)"
                 ", and leave out whatever else is drawn at random in evaluation mode."
             )

@@ -11,16 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper.errors import (
-    ChoiceError,
-    GraphTemperError,
-    ModelError,
-    NotFiniteError,
-    OtherModelError,
-    OtherTypesError,
-    PredictorError,
-    WrongTypeError,
-)
+from graphtemper import errors
+from graphtemper.errors import GraphTemperError, ModelError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
@@ -135,15 +127,15 @@ class Predictor:
     def __post_init__(self) -> None:
         if not isinstance(self.module, torch.nn.Module):
             kind = "a class" if isinstance(self.module, type) else type(self.module).__name__
-            raise PredictorError(
+            raise errors.predictor(
                 f"predictor wraps a torch.nn.Module, not {kind}; pass the module, and "
                 "adapter=lambda module, data: ... if it is called in a way of its own."
             )
         if self.returns not in get_args(Returns):
             listed = ", ".join(get_args(Returns))
-            raise ChoiceError(f"returns must be one of {listed}, not {self.returns!r}.")
+            raise errors.choice(f"returns must be one of {listed}, not {self.returns!r}.")
         if self.batches is not None and not isinstance(self.batches, Batches):
-            raise WrongTypeError(f"batches must be Batches(hops=...), not {self.batches!r}.")
+            raise errors.wrong_type(f"batches must be Batches(hops=...), not {self.batches!r}.")
         passed = () if self.adapter is not None else arguments(self.module)
         object.__setattr__(self, "arguments", passed)
         takes_fields = self.adapter is None and all(item.role != "data" for item in passed)
@@ -183,14 +175,14 @@ class Predictor:
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
         if not isinstance(graph, Graph):
-            raise WrongTypeError(
+            raise errors.wrong_type(
                 f"a predictor takes a graphtemper.Graph, not {type(graph).__name__}; "
                 "Graph.from_pyg(data) converts a PyG Data."
             )
         if self.batches is None:
             return self._logits([(partial(from_graph, graph, None, self.needs), None)], graph)
         if graph.target_type is not None:
-            raise OtherTypesError(
+            raise errors.other_types(
                 "Batches are for graphs with one type of nodes; run this graph in one pass."
             )
         parts = self.batches.parts(adjacency(graph))
@@ -260,7 +252,7 @@ class Predictor:
         (1096, (1096,))
         """
         if not is_pyg(data):
-            raise WrongTypeError(f"check compares on a PyG Data, not {type(data).__name__}.")
+            raise errors.wrong_type(f"check compares on a PyG Data, not {type(data).__name__}.")
         graph = Graph.from_pyg(data, drop=pyg_losses(data), target=target)
         relative = tolerance(home(self.module)[1])
         run = partial(self._own_logits, graph)
@@ -277,7 +269,7 @@ class Predictor:
             problem = in_words(own, wrapped)
         # With logits from elsewhere, how the module is called on the data is not known.
         reads = inputs_read(run, data, relative) if logits is None else []
-        raise OtherModelError(
+        raise errors.other_model(
             f"{self.__name__} is another model when wrapped: {problem}; {self._advice(reads)}"
         )
 
@@ -318,7 +310,7 @@ class Predictor:
         output = np.concatenate(outputs)
         weight = graph.edge_weight
         if weight is not None and weight.min(initial=0.0) < 0.0 and not np.isfinite(output).all():
-            raise NotFiniteError(
+            raise errors.not_finite(
                 f"{self.__name__} returned a number that is not finite on a graph with negative "
                 "weights, which layers that divide by degrees cannot read; make them positive or "
                 "leave them out with replace(edge_weight=None)."

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_instance
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
@@ -24,7 +25,6 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.earlier import agreement, design
 from graphtemper.card.earlier import checked as checked_earlier
 from graphtemper.card.reading import read
-from graphtemper.errors import ChoiceError, ConflictError, ShapeError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, graph_and_logits
 from graphtemper.recalibration import node_temperatures
@@ -39,7 +39,6 @@ from graphtemper.recalibration.reasons import (
 )
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.second_opinion import Second
 from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ def recalibrate(
     per_node: bool = False,
     budget: Budget = None,
     logits: ArrayLike | None = None,
-    second: Second | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -119,8 +117,6 @@ def recalibrate(
         `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
         smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
         whole graph. Logits that the model does not give there are refused.
-    second
-        The second learner on this graph, if the card was built with one.
 
     Examples
     --------
@@ -151,7 +147,7 @@ def recalibrate(
     sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
     passes = _passes(observation, card, budget, sample, compared)
     size = observation.graph.num_nodes, card.num_classes
-    reading, columns = read(card, observation, sample, second), []
+    reading, columns = read(card, observation, sample), []
     if earlier is not None:
         old = checked_earlier(earlier, *size)[observation.nodes]
         reading = replace(reading, earlier=design(observation.logits, old).mean(axis=0))
@@ -190,7 +186,7 @@ def _proxy(
     shares = kind == "f" and shape == (rows.size, num_classes)
     if shares and ((given >= 0.0) & (given <= 1.0)).all():
         return np.asarray(given[np.arange(rows.size), predictions][:, None], np.float64)
-    raise ShapeError(
+    raise errors.shape(
         f"the proxy {name!r:.60} must have, for each of the graph's {num_nodes} nodes or of the "
         f"{rows.size} chosen ones, a class below {num_classes}, -1 where there is none, or "
         f"{num_classes} probabilities."
@@ -206,9 +202,9 @@ def relabelled(result: Recalibration, labels: Labels) -> Recalibration:
 
 def _check_options(class_shares: ClassShares, per_node: bool) -> None:
     if class_shares not in (None, "estimate"):
-        raise ChoiceError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
+        raise errors.choice(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
     if per_node and class_shares is not None:
-        raise ConflictError(
+        raise errors.conflict(
             "class_shares='estimate' changes predictions, for which no node temperatures were "
             "learned; use it without per_node."
         )
@@ -233,7 +229,7 @@ def _observe(
     )
     card.check_model(predictor)
     if logits is not None and not callable(predictor):
-        raise ConflictError("logits are given twice; pass the model first, or the logits alone.")
+        raise errors.conflict("logits are given twice; pass the model first, or the logits alone.")
     given = made if logits is None else logits
     observation = Observation(predictor, graph, nodes, seed=seed, logits=given)
     return observation.at(card.temperature), made is not None

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.printable import natural_key
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.errors import ForeignError, RepeatedError, ShapeError, TableError, WrongTypeError
 from graphtemper.recalibration.few_labels import Labels
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def read_labels(
     [0, 1]
     >>> read_labels({6: 1}, np.array([5, 7]), 10, 2)
     Traceback (most recent call last):
-    graphtemper.errors.ForeignError: labels name node 6, which is not among the chosen nodes; ...
+    graphtemper.errors.InputError: labels name node 6, which is not among the chosen nodes; ...
     """
     return as_labels(checked(labels, nodes, num_nodes, num_classes))
 
@@ -73,12 +73,12 @@ def checked(
     for key, value in pairs:
         node = check_integer(key, "a node in labels", 0, num_nodes - 1)
         if node not in row:
-            raise ForeignError(
+            raise errors.foreign(
                 f"labels name node {node}, which is not among the chosen nodes; choose it with "
                 "`nodes`, or leave its label out."
             )
         if row[node] in found:
-            raise RepeatedError(f"labels name node {node} twice; keep one label per node.")
+            raise errors.repeated(f"labels name node {node} twice; keep one label per node.")
         found[row[node]] = value
         if value is not None:
             what = f"the label of node {node}"
@@ -99,11 +99,11 @@ def _pairs(labels: Any, nodes: NDArray[np.int64], num_nodes: int) -> list[tuple[
     is_series = hasattr(labels, "index") and callable(getattr(labels, "items", None))
     if is_series or isinstance(labels, Mapping):
         if getattr(labels, "ndim", 1) != 1:
-            raise ShapeError("labels is a table; pass its column of classes, indexed by node.")
+            raise errors.shape("labels is a table; pass its column of classes, indexed by node.")
         return list(labels.items())
     values = np.asarray(labels)
     if values.dtype.kind not in "iu" or values.shape != (num_nodes,) or values.min() < -1:
-        raise WrongTypeError(
+        raise errors.wrong_type(
             "labels must map nodes to classes, as in {17: 2} or a Series indexed by node, or be "
             f"one integer for each of the {num_nodes} nodes, -1 where unknown, not a "
             f"{type(labels).__name__} of {values.dtype} and shape {values.shape}."
@@ -136,7 +136,7 @@ def read_label_file(
     {17: 2, 19: None, 4711: 0}
     >>> read_label_file(table, 5000, 2)
     Traceback (most recent call last):
-    graphtemper.errors.TableError: ..., line 2: class '2' is not an integer from 0 to 1.
+    graphtemper.errors.FileError: ..., line 2: class '2' is not an integer from 0 to 1.
     """
     found: dict[int, int | None] = {}
     for place, (node, text) in _rows(Path(path), ("node", "class"), num_nodes):
@@ -144,7 +144,7 @@ def read_label_file(
             continue
         label = None if text == UNKNOWABLE else _integer(text, "class", num_classes, place)
         if found.setdefault(int(node), label) != label:
-            raise TableError(f"{place}: node {node} has another class before.")
+            raise errors.table(f"{place}: node {node} has another class before.")
     return found
 
 
@@ -170,7 +170,7 @@ def read_earlier_file(
     ):
         label = _integer(text, "class", num_classes, place)
         if known.setdefault((period, int(node)), label) != label:
-            raise TableError(f"{place}: node {node} has another class before in the same period.")
+            raise errors.table(f"{place}: node {node} has another class before in the same period.")
     size = max((node for _, node in known), default=-1) + 1 if num_nodes is None else num_nodes
     newest = np.full(size, -1, dtype=np.int64)
     for period, row in sorted(known, key=lambda item: natural_key(item[0])):
@@ -189,11 +189,11 @@ def _rows(
     _, header = next(lines, (0, []))
     needed = names[: len(names) - optional]
     if any(header.count(name) != 1 for name in needed):
-        raise TableError(f"{source}: the first line must have {' and '.join(needed)}.")
+        raise errors.table(f"{source}: the first line must have {' and '.join(needed)}.")
     for number, cells in lines:
         place = f"{source}, line {number}"
         if len(cells) != len(header):
-            raise TableError(f"{place}: there are {len(cells)} columns instead of {len(header)}.")
+            raise errors.table(f"{place}: there are {len(cells)} columns instead of {len(header)}.")
         found = [cells[header.index(name)] if name in header else "" for name in names]
         _integer(found[0], "node", num_nodes, place)
         yield place, found
@@ -208,10 +208,10 @@ def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
             if any(cells):
                 yield reader.line_num, cells
     except csv.Error as error:
-        raise TableError(f"{source}, line {reader.line_num}: {error}.") from error
+        raise errors.table(f"{source}, line {reader.line_num}: {error}.") from error
 
 
 def _integer(text: str, name: str, end: int, place: str) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 18 and int(text) < end:
         return int(text)
-    raise TableError(f"{place}: {name} {text[:40]!r} is not an integer from 0 to {end - 1}.")
+    raise errors.table(f"{place}: {name} {text[:40]!r} is not an integer from 0 to {end - 1}.")

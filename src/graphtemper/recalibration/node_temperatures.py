@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import MissingError
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
@@ -59,7 +59,7 @@ def spread(
     0.760 0.760
     """
     if card.node_responses is None:
-        raise MissingError(
+        raise errors.missing(
             "this card holds no node responses, because a family of shifts was removed after "
             "loading; build it again, or leave out per_node."
         )

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
-from graphtemper.errors import MissingExtraError, WrongTypeError
+from graphtemper.errors import MissingExtraError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -103,7 +104,7 @@ class Recalibration:
     passes: int | None = None
 
     def __getitem__(self, name: object) -> NoReturn:
-        raise WrongTypeError(f"read result.{name!s:.40}; a dictionary is result.to_dict().")
+        raise errors.wrong_type(f"read result.{name!s:.40}; a dictionary is result.to_dict().")
 
     @property
     def temperature(self) -> float:

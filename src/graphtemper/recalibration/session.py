@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
     check_instance,
@@ -31,18 +32,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
-from graphtemper.errors import (
-    ChoiceError,
-    ConflictError,
-    ContentError,
-    DamagedError,
-    InputError,
-    MissingError,
-    OtherModelError,
-    RangeError,
-    RepeatedError,
-    VersionError,
-)
+from graphtemper.errors import InputError, VersionError
 from graphtemper.recalibration.decisions.metrics import class_number
 from graphtemper.recalibration.few_labels import design
 from graphtemper.recalibration.job import relabelled
@@ -103,14 +93,14 @@ def _asked(
     facts: dict[str, Any] = {"metric": metric, "positive": None, "threshold": threshold}
     if metric not in METRICS[1:]:
         if positive is not None or threshold is not None:
-            raise ConflictError("a class and a threshold go with metric='precision' or 'recall'.")
+            raise errors.conflict("a class and a threshold go with metric='precision' or 'recall'.")
         return facts | {"start": result.accuracy.value, "flagged": np.ones(result.nodes.size)}
     if positive is None:
-        raise MissingError(f"the {metric} is that of a class; pass positive= as well.")
+        raise errors.missing(f"the {metric} is that of a class; pass positive= as well.")
     found = result.metrics(positive=positive, threshold=threshold)
     start, facts["positive"] = getattr(found, metric), found.positive
     if start is None:
-        raise MissingError(f"the {metric} is undefined: {found.reasons[metric]}.")
+        raise errors.missing(f"the {metric} is undefined: {found.reasons[metric]}.")
     flagged = result.predictions == found.positive
     if threshold is not None:
         flagged = result.probabilities[:, found.positive] >= threshold
@@ -172,12 +162,12 @@ class LabelSession:
     ) -> None:
         check_instance(result, Recalibration, "result", "LabelSession(result, goal=0.05)")
         if result.node_temperatures is not None or result.logit_shift is not None:
-            raise ConflictError(
+            raise errors.conflict(
                 "a session needs one temperature and the model's own predictions; recalibrate "
                 "without per_node and class_shares."
             )
         if result.graph is None:
-            raise MissingError("a session needs the nodes; recalibrate a graph in memory.")
+            raise errors.missing("a session needs the nodes; recalibrate a graph in memory.")
         columns, graph = result.labels.columns, result.graph
         facts: dict[str, Any] = {"goal": goal, "at_least": at_least, "seed": seed}
         facts |= {"num_nodes": graph.num_nodes, "num_classes": result.logits.shape[1]}
@@ -194,18 +184,20 @@ class LabelSession:
         """Take what does not change, also as a file has it, and draw the order."""
         goals = {name: facts[name] for name in ("goal", "at_least") if facts[name] is not None}
         if len(goals) != 1:
-            raise ConflictError("give one goal: goal=0.05 for a width, or at_least=0.8 for a gate.")
+            raise errors.conflict(
+                "give one goal: goal=0.05 for a width, or at_least=0.8 for a gate."
+            )
         for name, value in goals.items():
             most = 0.5 if name == "goal" else 1.0
             facts[name] = check_number(value, name)
             if not 0.0 < facts[name] < most:
-                raise RangeError(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
+                raise errors.range(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
         facts["seed"] = check_integer(facts["seed"], "seed", 0)
         facts |= {name: np.array(facts[name], kind) for name, kind in _ARRAYS.items()}
         self.goal, self.at_least = facts["goal"], facts["at_least"]
         self._facts, self._nodes, self.metric = facts, facts["nodes"], facts["metric"]
         if self.metric not in METRICS:
-            raise ChoiceError(f"metric is one of {', '.join(METRICS)}, not {self.metric!r:.60}.")
+            raise errors.choice(f"metric is one of {', '.join(METRICS)}, not {self.metric!r:.60}.")
         self._order = _order(self._nodes.size, facts["seed"])
         if self.metric == "precision":
             self._order = self._order[facts["flagged"][self._order] > 0]
@@ -229,7 +221,7 @@ class LabelSession:
         for row, label in found.items():
             before = self._answers.get(row)
             if before is not None and not replace:
-                raise RepeatedError(
+                raise errors.repeated(
                     f"node {self._nodes[row]} has the label {before} already and is now given "
                     f"{label}; leave one out, or correct it with replace=True."
                 )
@@ -360,12 +352,12 @@ class LabelSession:
     def result(self) -> Recalibration:
         """The result, recalibrated with all labels of the session."""
         if self.metric == "precision":
-            raise ConflictError(
+            raise errors.conflict(
                 "labels of flagged nodes alone cannot correct the result; begin a session with "
                 "metric='accuracy' or 'recall'."
             )
         if self._source is None:
-            raise MissingError(
+            raise errors.missing(
                 "the session was loaded without its result; load it with "
                 "LabelSession.load(path, recalibrate(model, graph, card))."
             )
@@ -410,11 +402,11 @@ class LabelSession:
             raise VersionError(f"{path}: {error}") from error
         except (InputError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             text = str(error) if isinstance(error, InputError) else "a field is missing or invalid."
-            raise DamagedError(f"{path} is not a labelling session: {text}") from error
+            raise errors.damaged(f"{path} is not a labelling session: {text}") from error
         if result is not None:
             other = cls(result, **{name: session._facts[name] for name in _ASKED})
             if not session._facts_agree(other._facts):
-                raise OtherModelError(
+                raise errors.other_model(
                     f"the session {path} was begun with another model, graph, card or choice of "
                     "nodes; give those, or begin a new session."
                 )
@@ -429,7 +421,7 @@ class LabelSession:
             if name == "positive":
                 value = class_number(given, names, self._facts["num_classes"])
             if value != known:
-                raise ConflictError(
+                raise errors.conflict(
                     f"the session was begun with {name}={known!r:.60}, not {given!r:.60}; leave "
                     "that out, or begin another session."
                 )
@@ -460,7 +452,7 @@ class LabelSession:
             for name, end in limits.items()
         ]
         if not all(fits) or np.unique(self._nodes).size < size:
-            raise ContentError("its nodes do not agree with each other.")
+            raise errors.content("its nodes do not agree with each other.")
         for row, label in content["answers"]:
             check_integer(0 if label is None else label, "a class", 0, facts["num_classes"] - 1)
             self._answers[check_integer(row, "a row", 0, size - 1)] = label

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from graphtemper import errors
 from graphtemper._core.files import flush
-from graphtemper.errors import FileError, WriteError
+from graphtemper.errors import FileError
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path).absolute()
     if target.exists():
-        raise WriteError(f"{target} exists already; choose another path, or remove it.")
+        raise errors.write(f"{target} exists already; choose another path, or remove it.")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         draft.mkdir(parents=True)
@@ -46,6 +47,6 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     except FileError:
         raise
     except OSError as error:
-        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise errors.write(f"cannot write {target}: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.errors import DamagedError, MissingExtraError, TableError
+from graphtemper.errors import MissingExtraError
 
 Place = str | os.PathLike[str]
 File = Path | str
@@ -58,7 +59,7 @@ def parquet_files(place: Place) -> list[File]:
         files += [Path(name).absolute() for name in found if os.path.isfile(name)]
     files = sorted(file for file in files if file_name(file)[0] not in "._")
     if not files:
-        raise DamagedError(f"{text} is no Parquet file, nor a folder or a pattern of some.")
+        raise errors.damaged(f"{text} is no Parquet file, nor a folder or a pattern of some.")
     return files
 
 
@@ -74,7 +75,7 @@ def _stored(text: str) -> list[str]:
         system, inside = arrow("pyarrow.fs").FileSystem.from_uri(f"{scheme}://{folder}")
         found = system.get_file_info(arrow("pyarrow.fs").FileSelector(inside))
     except (OSError, ValueError, arrow().ArrowException) as error:
-        raise DamagedError(f"{text} cannot be listed: {str(error).splitlines()[0]}.") from error
+        raise errors.damaged(f"{text} cannot be listed: {str(error).splitlines()[0]}.") from error
     return [f"{scheme}://{x.path}" for x in found if x.is_file and fnmatch(x.base_name, name)]
 
 
@@ -96,7 +97,7 @@ def open_parquet(file: File) -> Any:
         _ = opened.schema_arrow.names  # they may not be UTF-8
         return opened
     except (OSError, ValueError, arrow().ArrowException) as error:
-        raise DamagedError(f"{file} is missing, truncated, damaged or not Parquet.") from error
+        raise errors.damaged(f"{file} is missing, truncated, damaged or not Parquet.") from error
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Table:
         for file, schema, count in zip(files, schemas, rows, strict=True):
             if schema != schemas[first] and (count or schema.names != schemas[first].names):
                 one, other = ({f"{x.name}, {x.type}" for x in s} for s in (schema, schemas[first]))
-                raise TableError(
+                raise errors.table(
                     f"{file_name(file)} does not have the columns of {file_name(files[first])} "
                     f"({min(one ^ other, default='another order')}); give all parts one schema."
                 )
@@ -163,7 +164,7 @@ class Table:
                 yield row, batch
                 row += batch.num_rows
         except (OSError, ValueError, arrow().ArrowException) as error:
-            raise DamagedError(f"{file} is truncated or damaged.") from error
+            raise errors.damaged(f"{file} is truncated or damaged.") from error
 
 
 def _described(file: File) -> tuple[Any, int]:
@@ -179,7 +180,7 @@ def to_numbers(batch: Any, name: str, file: File, kinds: str = "iu") -> NDArray[
     values = np.asarray(column.to_numpy(zero_copy_only=False))
     if column.null_count or values.dtype.kind not in kinds:
         what = "integers" if kinds == "iu" else "real numbers"
-        raise TableError(f"{file}: {name!r} must hold {what} without gaps, not {column.type}.")
+        raise errors.table(f"{file}: {name!r} must hold {what} without gaps, not {column.type}.")
     return values
 
 

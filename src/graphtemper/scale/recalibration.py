@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import check_instance, check_integer
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read_evidence, sampling_variance
-from graphtemper.errors import DamagedError, MissingError
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import recalibrate as recalibrate_in_memory
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -184,12 +184,16 @@ class Tables(NamedTuple):
             nodes = None if self.features is None else StoredGraph.open(self.features)
             return of_logits(parts, card, nodes, engine)
         if self.graph is None or self.features is None:
-            raise MissingError("the model runs on a sample of the nodes; give graph and features.")
+            raise errors.missing(
+                "the model runs on a sample of the nodes; give graph and features."
+            )
         graph = StoredGraph.open(self.features, self.graph, self.directed)
         _check_columns(card, graph)
         count = graph.num_nodes
         if parts.num_nodes != count:
-            raise DamagedError(f"there are {parts.num_nodes:,} rows of logits for {count:,} nodes.")
+            raise errors.damaged(
+                f"there are {parts.num_nodes:,} rows of logits for {count:,} nodes."
+            )
         small = count <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
         if small or sample >= count:
             report("running the model", 0, 100)

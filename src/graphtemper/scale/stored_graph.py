@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import DamagedError, RangeError, TableError
+from graphtemper.errors import FileError
 from graphtemper.graph.attributes import link_numbers, merged_edges
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
@@ -63,10 +64,10 @@ class StoredGraph:
         table = Table() if edges is None else Table.open(edges)
         ends = [pair for pair in _END_NAMES if edges is None or {*pair} <= {*table.columns}]
         if not ends:
-            raise TableError(f"{edges}: name the two ends of an edge source and target.")
+            raise errors.table(f"{edges}: name the two ends of an edge source and target.")
         graph = cls(Table.open(nodes), table, ends[0], directed)
         if not graph.num_nodes or not graph.features:
-            raise TableError(f"{nodes} has no rows, or no columns of features.")
+            raise errors.table(f"{nodes} has no rows, or no columns of features.")
         return graph
 
     @property
@@ -108,7 +109,7 @@ class StoredGraph:
         numbers = to_numbers(batch, name, file)
         bad = numbers[(numbers < 0) | (numbers >= self.num_nodes)]
         if bad.size:
-            raise RangeError(f"{file} names the node {bad[0]}, but there are {self.num_nodes:,}.")
+            raise errors.range(f"{file} names the node {bad[0]}, but there are {self.num_nodes:,}.")
         return numbers
 
     def pairs(self, edges: Any) -> Rows:
@@ -132,10 +133,10 @@ class StoredGraph:
         features = to_floats(found, self.features, "nodes", np.float32)
         return Graph(features=features, directed=self.directed, **fields)
 
-    def not_numbered(self) -> DamagedError:
+    def not_numbered(self) -> FileError:
         """Return the error that nodes are missing or repeated."""
         said = f"0 to {self.num_nodes - 1}, each once; some are missing or repeated."
-        return DamagedError(
+        return errors.damaged(
             f"{self.nodes.files[0]} and the others: the column node must hold {said}"
         )
 
@@ -284,7 +285,7 @@ def _moments(part: int, *, graph: StoredGraph) -> list[tuple[Moments, int]]:
         if own.size:
             mean, std = column_moments(to_floats(batch, graph.features, file, np.float32))
             if not (np.isfinite(mean) & np.isfinite(std)).all():
-                raise DamagedError(f"{file}: its features are not all finite.")
+                raise errors.damaged(f"{file}: its features are not all finite.")
             found.append((Moments(own.size, mean, std**2 * own.size), _checksum(own)))
     return found
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper.card.reading import Reading
-from graphtemper.errors import RangeError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.recalibration.answer import from_atlas
 from graphtemper.recalibration.result import Recalibration, probabilities_at
@@ -112,7 +112,7 @@ def _match(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) ->
             return centre * found
         centre *= exp(_STEP if sketch.mean_confidence(1.0) > accuracy else -_STEP)
         sketch = total(over(unit * centre, lambda _, logits: ConfidenceSketch.of(logits)))
-    raise RangeError("the logits differ by too small or too large amounts; rescale the logits.")
+    raise errors.range("the logits differ by too small or too large amounts; rescale the logits.")
 
 
 def write_parts(engine: Engine, parts: LogitParts, temperature: float, folder: Path) -> float:

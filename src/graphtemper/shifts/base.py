@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import Seed, stream
-from graphtemper.errors import EmptyError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import (
@@ -292,7 +292,7 @@ def compose(*shifts: Shift) -> Shift:
     """
     parts = tuple(part for shift in shifts for part in (shift.parts or (shift,)))
     if not parts:
-        raise EmptyError("compose needs at least one shift.")
+        raise errors.empty("compose needs at least one shift.")
     levels = tuple(part.level for part in parts if isinstance(part.level, float))
     return Shift("+".join(part.family for part in parts), levels, parts=parts)
 

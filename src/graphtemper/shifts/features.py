@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from graphtemper import errors
 from graphtemper._core.checks import checked_level
-from graphtemper.errors import ChoiceError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import LONG_ROW, adjacency, multiply, operator, row_blocks
@@ -66,7 +66,7 @@ def heterogeneous(level: float, where: Where = "random") -> Shift:
     50
     """
     if where not in get_args(Where):
-        raise ChoiceError(f"unknown half {where!r}; use one of {', '.join(get_args(Where))}.")
+        raise errors.choice(f"unknown half {where!r}; use one of {', '.join(get_args(Where))}.")
     family = "heterogeneous"
     variant = "" if where == "random" else where
     strength, change = checked_level(family, level, 0.0), _HETEROGENEOUS[where]

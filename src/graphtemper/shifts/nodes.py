@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.reproducible import Seed, stream
-from graphtemper.errors import EmptyError, NoLabelsError, RangeError, ShapeError
 from graphtemper.graph.graph import Nodes, select_nodes
 
 
@@ -39,18 +39,18 @@ def resample_classes(
     rows = rows[y[rows] >= 0]
     target = np.asarray(shares, dtype=np.float64)
     if target.ndim != 1 or not np.isfinite(target).all() or target.min(initial=0.0) < 0.0:
-        raise ShapeError("shares must be one-dimensional, finite and non-negative.")
+        raise errors.shape("shares must be one-dimensional, finite and non-negative.")
     if not target.sum() > 0.0:
-        raise EmptyError("shares are all zero; at least one class must stay.")
+        raise errors.empty("shares are all zero; at least one class must stay.")
     if rows.size and y[rows].max() >= target.size:
-        raise RangeError(f"shares has {target.size} entries but class {y[rows].max()} occurs.")
+        raise errors.range(f"shares has {target.size} entries but class {y[rows].max()} occurs.")
     target = target / target.sum()
     counts = np.bincount(y[rows], minlength=target.size)
     needed = target > 0
     total = float((counts[needed] / target[needed]).min())
     keep = np.minimum(np.round(total * target).astype(np.int64), counts)
     if keep.sum() == 0:
-        raise NoLabelsError(
+        raise errors.no_labels(
             f"class {int(np.flatnonzero(needed & (counts == 0))[0])} has no labelled node among "
             "the nodes; set its share to zero."
         )

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import checked_level
-from graphtemper.errors import NoLabelsError
 from graphtemper.graph.attributes import EDGE_FIELDS, link_numbers, merged_edges
 from graphtemper.graph.checks import tidy_edges
 from graphtemper.graph.graph import Graph
@@ -161,7 +161,7 @@ def _drop_hubs(graph: Graph, level: float, rng: Generator) -> Graph:
 
 def _homophily(graph: Graph, level: float, rng: Generator) -> Graph:
     if graph.labels is None:
-        raise NoLabelsError(
+        raise errors.no_labels(
             "the homophily shift needs labels; apply it to the labelled source graph."
         )
     links = Links.of(graph)

@@ -41,8 +41,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, link_matrix, multiply
 
@@ -133,7 +133,7 @@ def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
         value = float(sums.sum()) / total
         error = float(np.sqrt(((sums - value * weights) ** 2).sum())) / total
     if not np.isfinite(error):
-        raise RangeError(
+        raise errors.range(
             "the model's logits overflow on a part of its input; check the scale of the features."
         )
     return Covariance(value, error)

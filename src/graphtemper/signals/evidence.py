@@ -32,9 +32,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.errors import InputError, RangeError
+from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, multiply, project
@@ -172,18 +173,16 @@ def measure(
     sample: Observation | None = None,
     *,
     whole: bool = True,
-    second: NDArray[np.int64] | None = None,
 ) -> Evidence:
     """Measure the logits of an observation and, if it has a model, its `views`.
 
     The passes are taken on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
     The SNR of the features and the agreement with a second opinion are in no signal of `read`, and
-    are left out unless the measurement is ``whole``. ``second`` are the classes (n,) that a learner
-    of the caller's predicts, in place of those of the probe's.
+    are left out unless the measurement is ``whole``.
     """
     basic = _of_logits(observation, probe)
     if whole:
-        basic = replace(basic, second_agreement=_second_agreement(observation, probe, second))
+        basic = replace(basic, second_agreement=_second_agreement(observation, probe))
     if not observation.has_model:
         return basic
     if whole:
@@ -220,7 +219,7 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
         largest = np.abs(logits).max(axis=1)
     if not (largest < _LARGEST_LOGIT).all():
         row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
-        raise RangeError(
+        raise errors.range(
             f"the logits of node {nodes[row]} reach {largest[row]:.3g} times the "
             "source temperature, too large to measure; check the model's scale."
         )
@@ -237,15 +236,14 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
     return signals.predicted_homophily(predictions, edges) if len(edges) else None
 
 
-def _second_agreement(
-    observation: Observation, probe: Probe, second: NDArray[np.int64] | None
-) -> float | None:
-    if second is None and probe.second is not None:
-        weights = probe.second.weights
-        columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
-        scores = project(observation.graph.features, columns)[observation.nodes] + weights[-1]
-        second = np.nan_to_num(scores).argmax(axis=1)
-    return None if second is None else float((observation.predictions == second).mean())
+def _second_agreement(observation: Observation, probe: Probe) -> float | None:
+    if probe.second is None:
+        return None
+    weights = probe.second.weights
+    columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
+    scores = project(observation.graph.features, columns)[observation.nodes] + weights[-1]
+    second = np.nan_to_num(scores).argmax(axis=1)
+    return float((observation.predictions == second).mean())
 
 
 def _snr(observation: Observation) -> float | None:

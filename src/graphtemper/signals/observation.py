@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import MissingError, RangeError, RepeatedError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.passes import Passes, passes_of
@@ -127,7 +127,7 @@ class Observation:
         selected = select_nodes(nodes, graph.num_nodes, graph.classified)
         counts = np.bincount(selected)
         if counts.max() > 1:
-            raise RepeatedError(
+            raise errors.repeated(
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
@@ -138,7 +138,7 @@ class Observation:
 
     def _set(self, subject: _Subject, temperature: float) -> None:
         if not (np.isfinite(temperature) and temperature > 0):
-            raise RangeError(f"temperature must be positive and finite, not {temperature!r}.")
+            raise errors.range(f"temperature must be positive and finite, not {temperature!r}.")
         self._subject = subject
         self.temperature = float(temperature)
 
@@ -185,7 +185,7 @@ class Observation:
         """The model itself; an error if the observation was made from logits."""
         predictor = self._subject.predictor
         if not callable(predictor):
-            raise MissingError(
+            raise errors.missing(
                 "this needs the model, but the observation was made from logits alone; pass a "
                 "predictor."
             )

@@ -19,9 +19,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, checked_level
 from graphtemper._core.reproducible import Seed, map_blocks, stream
-from graphtemper.errors import ChoiceError, EmptyError, RangeError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, graph_moments, row_blocks
@@ -229,7 +229,9 @@ def passes(
     edge dropout.
     """
     if kind not in get_args(Kind):
-        raise ChoiceError(f"unknown perturbation {kind!r}; use one of {', '.join(get_args(Kind))}.")
+        raise errors.choice(
+            f"unknown perturbation {kind!r}; use one of {', '.join(get_args(Kind))}."
+        )
     if kind == "feature":
         return feature_noise(predictor, graph, level, count, seed)
     if kind == "edge":
@@ -302,10 +304,10 @@ def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
             rows = np.arange(logits.shape[0])
         votes[rows, logits.argmax(axis=1)] += 1
     if votes is None:
-        raise EmptyError("there are no passes to count votes from; run at least one pass.")
+        raise errors.empty("there are no passes to count votes from; run at least one pass.")
     return votes
 
 
 def _check_count(count: int, fewest: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < fewest:
-        raise RangeError(f"passes must be an integer of at least {fewest}, not {count!r}.")
+        raise errors.range(f"passes must be an integer of at least {fewest}, not {count!r}.")

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_matrix
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import EmptyError, NotFiniteError, RangeError, ShapeError, TooFewError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.operators import multiply
 
@@ -107,9 +107,9 @@ def atc_threshold(scores: ArrayLike, accuracy: float) -> float:
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise NotFiniteError("scores must be one finite number per node, for at least one node.")
+        raise errors.not_finite("scores must be one finite number per node, for at least one node.")
     if not 0.0 <= accuracy <= 1.0:
-        raise RangeError(f"accuracy must be in [0, 1], not {accuracy!r}.")
+        raise errors.range(f"accuracy must be in [0, 1], not {accuracy!r}.")
     at = float(np.quantile(values, 1.0 - accuracy))
     reached = values[values >= at].min()
     above = float(np.nextafter(reached, np.inf))
@@ -141,11 +141,11 @@ def instability(votes: ArrayLike) -> FloatArray:
     """
     v = np.asarray(votes)
     if v.ndim != 2 or v.size == 0 or v.dtype.kind not in "iu" or v.min() < 0:
-        raise ShapeError("votes must be an (n, K) array of counts.")
+        raise errors.shape("votes must be an (n, K) array of counts.")
     total = v.sum(axis=1)
     count = int(total[0])
     if (total != count).any() or count < 2:
-        raise ShapeError("every node needs the same number of votes, from at least two passes.")
+        raise errors.shape("every node needs the same number of votes, from at least two passes.")
     agreeing = (v * (v - 1)).sum(axis=1)
     return np.asarray(1.0 - agreeing / (count * (count - 1)), dtype=np.float64)
 
@@ -200,7 +200,7 @@ def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:
     0.5
     """
     if len(edges) == 0:
-        raise EmptyError("the graph has no edges, so its homophily is undefined.")
+        raise errors.empty("the graph has no edges, so its homophily is undefined.")
     values = np.asarray(predictions)
     first, second = edges[:, 0], edges[:, 1]
     if values.ndim == 1 and values.dtype.kind in "iu" and values.size and values.min() >= 0:
@@ -253,7 +253,7 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     classes = np.unique(np.asarray(predictions), return_inverse=True)[1]
     count = features.shape[0]
     if classes.shape != (count,):
-        raise ShapeError(f"predictions must have shape ({count},), one per row of the features.")
+        raise errors.shape(f"predictions must have shape ({count},), one per row of the features.")
     sizes = np.bincount(classes)
     # In float64 around the overall mean: large features may have small deviations from it.
     return snr_from_sums(sizes, *_class_deviations(features, classes, sizes))
@@ -267,12 +267,14 @@ def snr_from_sums(sizes: NDArray[np.integer[Any]], sums: FloatArray, square: flo
     """
     count, width = int(sizes.sum()), sums.shape[1]
     if sizes.size < 2 or count <= sizes.size:
-        raise TooFewError("the SNR needs at least two predicted classes and more nodes than that.")
+        raise errors.too_few(
+            "the SNR needs at least two predicted classes and more nodes than that."
+        )
     means = sums / sizes[:, None]
     between = float((sizes * (means**2).sum(axis=1)).sum())
     noise = (square - between) / (width * (count - sizes.size))
     if not noise > 0.0:
-        raise EmptyError("the features do not vary within the predicted classes; no SNR exists.")
+        raise errors.empty("the features do not vary within the predicted classes; no SNR exists.")
     return float(between / (count * noise) - (sizes.size - 1) * width / count)
 
 

@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import OtherModelError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals import graph_parts, sampling
@@ -150,7 +150,7 @@ def check_whole(observation: Observation, predictor: Predictor) -> None:
     size = float(np.sqrt((found**2).mean()))
     if float(np.sqrt(((found - logits) ** 2).mean())) > _OTHER * size:
         node = int(np.abs(found - logits).max(axis=1).argmax())
-        raise OtherModelError(
+        raise errors.other_model(
             f"the given logits are not those of the model on this graph, for instance at node "
             f"{node}; check the order of the rows, and that the model is the same."
         )

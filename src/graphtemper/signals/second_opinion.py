@@ -17,22 +17,16 @@ all that the columns do, and few coefficients cannot memorise labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import RANGE
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import RangeError, ShapeError
-from graphtemper.graph.graph import Graph
 
 Float32 = NDArray[np.float32]
-Second = ArrayLike | Callable[[Graph], ArrayLike]
-"""A learner of the caller's: its classes (N,) or scores (N, K), or a function graph -> either."""
-
 SKETCH = 64
 """Number of random signed sums that stand for the columns."""
 # The score of a class that no fitted node had.
@@ -90,32 +84,6 @@ class SecondOpinion:
         with np.errstate(over="ignore", invalid="ignore"):
             found = sums.astype(np.float64) @ self.weights[:-1] + self.weights[-1]
         return np.asarray(np.nan_to_num(found))
-
-
-def second_classes(second: Second, graph: Graph, num_classes: int) -> NDArray[np.int64]:
-    """Return the classes (N,) that a learner of the caller's predicts.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]])
-    >>> second_classes([[0.9, 0.1], [0.2, 0.8]], g, 2).tolist()
-    [0, 1]
-    >>> second_classes(lambda graph: [0, 5], g, 2)
-    Traceback (most recent call last):
-    graphtemper.errors.RangeError: second must predict classes from 0 to 1, not 5.
-    """
-    found = np.asarray(second(graph) if callable(second) else second)
-    if found.ndim == 2 and found.shape[1] == num_classes:
-        found = found.argmax(axis=1)
-    if found.shape != (graph.num_nodes,) or not np.issubdtype(found.dtype, np.integer):
-        raise ShapeError(
-            f"second must give a class for each of the {graph.num_nodes} nodes, or scores of "
-            f"{num_classes} classes, not an array of shape {found.shape}."
-        )
-    odd = found[(found < 0) | (found >= num_classes)]
-    if odd.size:
-        raise RangeError(f"second must predict classes from 0 to {num_classes - 1}, not {odd[0]}.")
-    return found.astype(np.int64)
 
 
 def sketch_weights(column_std: FloatArray, seed: int) -> Float32:

@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, kernel_rows, row_kernels
 from graphtemper._core.numerics import Derivatives, bounded_root
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import NotFiniteError, RangeError
 
 RELATIVE_BOUNDS = (1e-6, 1e6)
 """Smallest and largest temperature returned when no optimum exists, relative to the logits.
@@ -61,7 +61,7 @@ def _raise_if_not_finite(block: FloatArray, top: FloatArray, rows: slice) -> Non
     if bad.any():
         row = int(np.argmax(bad))
         column = int(np.argmax(~np.isfinite(block[:, row])))
-        raise NotFiniteError(
+        raise errors.not_finite(
             f"logits[{rows.start + row}, {column}] is {block[column, row]}; "
             "every logit must be finite."
         )
@@ -69,7 +69,7 @@ def _raise_if_not_finite(block: FloatArray, top: FloatArray, rows: slice) -> Non
         wide = np.isinf(block.min(axis=0) - top)
     if wide.any():
         row = rows.start + int(np.argmax(wide))
-        raise RangeError(f"logits[{row}] spans more than float64 can hold; rescale the logits.")
+        raise errors.range(f"logits[{row}] spans more than float64 can hold; rescale the logits.")
 
 
 class _Summary(NamedTuple):
@@ -105,7 +105,7 @@ def summarise(z: NDArray[Any], y: NDArray[np.intp] | None) -> _Summary:
     if count == 0:
         return _Summary(0.0, 0.0, 0.0, 0.0, 1.0 / num_classes)
     if not SPREAD_RANGE[0] < mean < SPREAD_RANGE[1]:
-        raise RangeError(
+        raise errors.range(
             "logits differ by amounts too small or too large for float64 (outside 1e-280 to "
             "1e280); rescale the logits."
         )

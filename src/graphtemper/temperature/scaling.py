@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
     as_array,
@@ -36,13 +37,7 @@ from graphtemper._core.checks import (
 )
 from graphtemper._core.numerics import Derivatives, bounded_root
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import (
-    GraphTemperWarning,
-    InputError,
-    RangeError,
-    ShapeError,
-    WrongTypeError,
-)
+from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.temperature.inverse import (
     LOG_LIMIT,
     RELATIVE_BOUNDS,
@@ -200,7 +195,7 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
     summary = summarise(z, None)
     low, high = 1.0 / z.shape[1], summary.confidence_limit
     if summary.spread == 0.0:
-        raise RangeError(
+        raise errors.range(
             f"accuracy {target:g} cannot be matched: every node's logits are all equal, "
             f"so the mean confidence is {low:g} at every temperature."
         )
@@ -306,7 +301,7 @@ def ece_bound(slope: ArrayLike, mean_abs_logit: ArrayLike) -> float | FloatArray
 
 def _out_of_reach(target: float, low: float, high: float) -> InputError:
     ties = " (nodes with tied largest logits keep it below 1)" if high < 1.0 else ""
-    return RangeError(
+    return errors.range(
         f"accuracy {target:g} cannot be matched: with these logits the mean confidence lies "
         f"strictly between {low:g} and {high:g}{ties}; pass an accuracy inside that range."
     )
@@ -323,21 +318,25 @@ def _exponents(z: NDArray[Any], rows: slice, temperature: FloatArray) -> FloatAr
 def _check_temperature(temperature: ArrayLike, rows: int) -> FloatArray:
     array = as_array(temperature, "temperature")
     if array.dtype.kind not in "fiu":
-        raise WrongTypeError(f"temperature must be a real number, but its type is {array.dtype}.")
+        raise errors.wrong_type(
+            f"temperature must be a real number, but its type is {array.dtype}."
+        )
     values = array.astype(np.float64)
     if values.ndim == 0:
         if not (values > 0.0 and np.isfinite(values)):
-            raise RangeError(f"temperature must be positive and finite, not {float(values)}.")
+            raise errors.range(f"temperature must be positive and finite, not {float(values)}.")
         return values
     if values.shape != (rows,):
-        raise ShapeError(
+        raise errors.shape(
             f"temperature must be one number or have shape ({rows},), one per node, "
             f"not {values.shape}."
         )
     bad = ~((values > 0.0) & np.isfinite(values))
     if bad.any():
         node = int(np.argmax(bad))
-        raise RangeError(f"temperature[{node}] is {values[node]}; it must be positive and finite.")
+        raise errors.range(
+            f"temperature[{node}] is {values[node]}; it must be positive and finite."
+        )
     return values
 
 

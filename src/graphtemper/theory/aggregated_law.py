@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
-from graphtemper.errors import RangeError, ShapeError
+from graphtemper import errors
 from graphtemper.theory import domain
 
 Floats = NDArray[np.float64]
@@ -54,14 +54,14 @@ def read_degrees(name: str, degree: ArrayLike) -> Degrees:
     if values.ndim == 0:
         mean = float(domain.positive(name, values))
         if mean > _LARGEST_MEAN_DEGREE:
-            raise RangeError(
+            raise errors.range(
                 f"{name} must be a mean of at most {_LARGEST_MEAN_DEGREE:g} for an exact table; "
                 f"got {mean:g}; use theory.slope, the closed form for large degrees."
             )
         count = np.arange(np.ceil(mean + 10.0 * np.sqrt(mean) + 20.0))
         return Degrees(np.exp(xlogy(count, mean) - mean - gammaln(count + 1.0)), smooth=True)
     if values.ndim != 1 or values.size == 0 or np.any(values < 0.0) or values.sum() <= 0.0:
-        raise ShapeError(
+        raise errors.shape(
             f"{name} must be a mean degree, or a one-dimensional histogram of non-negative "
             "probabilities of degree 0, 1, 2, ... with a positive sum."
         )
@@ -147,7 +147,7 @@ def aggregated_law(
     steep = 2.0 * (law.typical_degree + law.loops) * max(abs(law.tilt), 1e-6)
     step = min(_STEP / law.finest, 1.0 / steep)
     if law.reach / step > _LARGEST_GRID:
-        raise RangeError(
+        raise errors.range(
             "snr (or degree) is so large that no table resolves the aggregated coordinate; use a "
             "smaller one, or theory.slope_limit_high_snr."
         )
@@ -203,7 +203,7 @@ def _degree_window(degrees: Degrees, rate: float, own: float) -> tuple[Floats, F
     else:
         tilted[0] = -np.inf
     if np.any(np.isfinite(tilted)) and np.max(tilted) < -_LARGEST_RATE:
-        raise RangeError(
+        raise errors.range(
             "degree or snr is so large that practically no prediction is wrong and no "
             "finite-degree scale can be computed; use a smaller one, or theory.slope, the closed "
             "form."

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper.errors import RangeError
+from graphtemper import errors
 from graphtemper.theory import domain
 
 Floats = NDArray[np.float64]
@@ -326,7 +326,7 @@ def optimal_temperature(slope: ArrayLike) -> float | Floats:
             if bad == 0.0
             else "the predictions are anti-correlated with the classes"
         )
-        raise RangeError(
+        raise errors.range(
             f"slope must be greater than 0 for a temperature to exist; at {bad:g} {reason}."
         )
     return domain.plain(1.0 / slope_)

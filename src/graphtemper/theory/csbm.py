@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     check_integer,
     check_non_negative,
@@ -20,7 +21,6 @@ from graphtemper._core.checks import (
     check_unit,
 )
 from graphtemper._core.reproducible import generator
-from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 
 # Features are float32: noise and class means between these bounds neither vanish nor overflow.
@@ -86,13 +86,13 @@ def _radius(snr: float, noise: float) -> float:
     """Return the norm of the class means, after checking that features will fit float32."""
     ratio, sigma = check_positive(snr, "snr"), check_positive(noise, "noise")
     if not SMALLEST <= sigma <= LARGEST:
-        raise RangeError(
+        raise errors.range(
             f"noise must lie between {SMALLEST:g} and {LARGEST:g}, because features are float32, "
             f"not {sigma:g}."
         )
     radius = sigma * math.sqrt(ratio)
     if radius > LARGEST:
-        raise RangeError(
+        raise errors.range(
             f"snr {ratio:g} at noise {sigma:g} puts class means at {radius:g}, beyond the "
             f"{LARGEST:g} that float32 features allow; lower the snr or the noise."
         )
@@ -115,7 +115,9 @@ def block_probabilities(
     _check_classes(num_classes)
     check_integer(num_nodes, "num_nodes", 1, MAX_NODES)
     if num_nodes < num_classes:
-        raise RangeError(f"num_nodes must be at least the {num_classes} classes, not {num_nodes}.")
+        raise errors.range(
+            f"num_nodes must be at least the {num_classes} classes, not {num_nodes}."
+        )
     check_unit(homophily, "homophily")
     check_non_negative(degree, "degree")
     per_class = num_nodes / num_classes
@@ -123,7 +125,7 @@ def block_probabilities(
     scale = degree / (per_class - homophily) if per_class > homophily else math.inf
     same, different = homophily * scale, (1 - homophily) * scale / (num_classes - 1)
     if max(same, different) > 1:
-        raise RangeError(
+        raise errors.range(
             f"degree {degree} at homophily {homophily} needs an edge probability above 1 for "
             f"{num_nodes} nodes; lower the degree or add nodes."
         )
@@ -150,7 +152,7 @@ def simplex_means(
         num_classes - 1 if num_features is None else check_integer(num_features, "num_features", 1)
     )
     if width < num_classes - 1:
-        raise RangeError(
+        raise errors.range(
             f"num_features must be at least num_classes - 1 = {num_classes - 1}, not {width}."
         )
     means = np.zeros((num_classes, width))
@@ -165,7 +167,7 @@ def simplex_means(
 
 def _check_classes(num_classes: int) -> None:
     if check_integer(num_classes, "num_classes", 1) < 2:
-        raise RangeError(f"num_classes must be at least 2, not {num_classes}.")
+        raise errors.range(f"num_classes must be at least 2, not {num_classes}.")
 
 
 def sample_features(

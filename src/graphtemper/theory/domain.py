@@ -7,12 +7,13 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import finite as finite
 from graphtemper._core.checks import non_negative as non_negative
 from graphtemper._core.checks import plain as plain
 from graphtemper._core.checks import require as require
 from graphtemper._core.checks import together as together
-from graphtemper.errors import IllConditionedWarning, RangeError
+from graphtemper.errors import IllConditionedWarning
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def class_count(name: str, value: ArrayLike) -> Floats:
 def one(name: str, array: Floats) -> float:
     """Require a single number."""
     if array.ndim:
-        raise RangeError(f"{name} must be one number; call once for each value.")
+        raise errors.range(f"{name} must be one number; call once for each value.")
     return float(array)
 
 
@@ -58,7 +59,7 @@ def source_signal(coefficient: Floats, crossing: str) -> None:
     """Refuse a source without signal, and warn when its signal is too small to divide by safely."""
     smallest = float(np.min(np.abs(coefficient), initial=np.inf))
     if smallest <= _ZERO_SIGNAL:
-        raise RangeError(
+        raise errors.range(
             f"h_source must differ from {crossing}: there the source's aggregated signal is zero "
             "and no source calibration exists; use a source graph with another homophily."
         )

@@ -19,8 +19,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.numerics import binary_scale
-from graphtemper.errors import RangeError
 from graphtemper.theory import domain
 from graphtemper.theory.aggregated_law import Degrees, aggregated_law, mixture, read_degrees
 from graphtemper.theory.calibration_gap import calibration_gap
@@ -103,7 +103,7 @@ def finite_degree_temperature(
     scales = _scales(target, ratio, target_degree, self_loop)
     agree = scales * np.sign(source_scale) > 1e-9 * abs(source_scale)
     if not np.all(agree) and abs(coefficient) < domain.ILL_CONDITIONED_SIGNAL:
-        raise RangeError(
+        raise errors.range(
             f"h_source = {float(h_source):g} is so close to the zero crossing (signal coefficient "
             f"{coefficient:.1g}) that h_target lies beyond it, where no positive temperature "
             "exists; use a source graph with another homophily."
@@ -188,7 +188,7 @@ def finite_degree_ece(
 
 def _scales(h: Floats, snr: float, degrees: Degrees, self_loop: bool) -> Floats:
     if not self_loop and not np.any(degrees.histogram[1:] > 0.0):
-        raise RangeError(
+        raise errors.range(
             "degree describes only isolated nodes, which carry no signal; "
             "give a histogram with some degrees above 0."
         )

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import raises
 
 from graphtemper import Graph, conformal, csbm
-from graphtemper.errors import EmptyError, NotFiniteError, RangeError, ShapeError, TooFewError
 
 
 def test_aps_by_hand():
@@ -70,25 +70,25 @@ def test_diffusion_against_dense_matrices(delta):
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: conformal.aps([[0.5, np.nan]]), NotFiniteError),
-        (lambda: conformal.aps([[2.0, -1.0]]), RangeError),
-        (lambda: conformal.aps([[0.5, 0.9]]), RangeError),
-        (lambda: conformal.aps(np.empty((0, 3))), EmptyError),
-        (lambda: conformal.aps([[0.5, 0.5]], [0.1, 0.2]), ShapeError),
-        (lambda: conformal.aps([[0.5, 0.5]], [1.5]), RangeError),
-        (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), RangeError),
-        (lambda: conformal.raps([[0.5, 0.5]], lam=-1.0), RangeError),
-        (lambda: conformal.raps([[0.5, 0.5]], k_reg=1.5), RangeError),
+        (lambda: conformal.aps([[0.5, np.nan]]), "not-finite"),
+        (lambda: conformal.aps([[2.0, -1.0]]), "range"),
+        (lambda: conformal.aps([[0.5, 0.9]]), "range"),
+        (lambda: conformal.aps(np.empty((0, 3))), "empty"),
+        (lambda: conformal.aps([[0.5, 0.5]], [0.1, 0.2]), "shape"),
+        (lambda: conformal.aps([[0.5, 0.5]], [1.5]), "range"),
+        (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), "range"),
+        (lambda: conformal.raps([[0.5, 0.5]], lam=-1.0), "range"),
+        (lambda: conformal.raps([[0.5, 0.5]], k_reg=1.5), "range"),
     ],
 )
 def test_bad_input_is_refused(call, error):
-    with pytest.raises(error):
+    with raises(error):
         call()
 
 
 def test_diffusion_needs_every_node_and_a_share():
     g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         conformal.diffuse([[0.5, 0.5]], g)
-    with pytest.raises(RangeError):
+    with raises("range"):
         conformal.diffuse([[0.5, 0.5]] * 2, g, 1.5)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import raises
 
 from graphtemper.calibrators.conformal import threshold
 from graphtemper.calibrators.conformal.threshold import ladder
-from graphtemper.errors import EmptyError, NotFiniteError, RangeError, ShapeError, WrongTypeError
 
 
 @settings(max_examples=200, deadline=None)
@@ -73,23 +73,23 @@ def test_a_ladder_is_never_below_its_scores_and_at_most_a_step_above(n, steps, s
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1.5, np.nan, "0.9", True])
 def test_levels_outside_the_unit_interval(level):
-    with pytest.raises((RangeError, WrongTypeError)):
+    with raises(("range", "wrong-type")):
         threshold([0.5, 0.6], level)
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: threshold([], 0.9), EmptyError),
-        (lambda: threshold([[0.5]], 0.9), ShapeError),
-        (lambda: threshold([np.nan], 0.9), NotFiniteError),
-        (lambda: threshold(["a"], 0.9), WrongTypeError),
-        (lambda: threshold([0.5], 0.9, [1.0, 2.0]), ShapeError),
-        (lambda: threshold([0.5], 0.9, [-1.0]), RangeError),
-        (lambda: threshold([0.5], 0.9, [0.0]), RangeError),
-        (lambda: threshold([0.5], 0.9, [1.0], np.nan), RangeError),
+        (lambda: threshold([], 0.9), "empty"),
+        (lambda: threshold([[0.5]], 0.9), "shape"),
+        (lambda: threshold([np.nan], 0.9), "not-finite"),
+        (lambda: threshold(["a"], 0.9), "wrong-type"),
+        (lambda: threshold([0.5], 0.9, [1.0, 2.0]), "shape"),
+        (lambda: threshold([0.5], 0.9, [-1.0]), "range"),
+        (lambda: threshold([0.5], 0.9, [0.0]), "range"),
+        (lambda: threshold([0.5], 0.9, [1.0], np.nan), "range"),
     ],
 )
 def test_bad_input_is_refused(call, error):
-    with pytest.raises(error):
+    with raises(error):
         call()

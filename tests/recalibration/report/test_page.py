@@ -6,9 +6,10 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper.cli.result_file import check_report
-from graphtemper.errors import ConflictError, MissingExtraError, RangeError, VersionError
+from graphtemper.errors import MissingExtraError, VersionError
 from graphtemper.recalibration.report import html, page
 from graphtemper.recalibration.report.content import content
 from graphtemper.recalibration.report.page import read_report, render
@@ -78,7 +79,7 @@ def test_the_same_result_gives_the_same_bytes(reported, tmp_path):
 def test_other_files_than_pages_are_refused_in_the_words_of_the_command(reported, tmp_path, name):
     path = tmp_path / name
     for refuse in (reported["plain"].report, check_report):
-        with pytest.raises(ConflictError):
+        with raises("conflict"):
             refuse(path)
     assert list(tmp_path.iterdir()) == []
     for written in ("report.htm", "REPORT.HTML"):
@@ -132,7 +133,7 @@ def test_a_page_that_fails_leaves_the_old_one(reported, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old")
     monkeypatch.setattr(page, "MAX_BYTES", 1000)
-    with pytest.raises(RangeError):
+    with raises("range"):
         reported["plain"].report(path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

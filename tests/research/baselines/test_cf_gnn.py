@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
 from graphtemper.calibrators import training  # noqa: E402
 from graphtemper.calibrators.base import Inputs  # noqa: E402
-from graphtemper.errors import TooFewError  # noqa: E402
 from graphtemper_research.baselines import CFGNN  # noqa: E402
 from graphtemper_research.baselines.cf_gnn import soft_size  # noqa: E402
 
@@ -77,5 +77,5 @@ def test_the_quantile_is_an_order_statistic():
 
 
 def test_needs_a_few_nodes(scene):
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         CFGNN().fit(scene.logits, scene.labels, scene.graph, scene.cal[:7])

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper.calibrators import TemperatureScaling
-from graphtemper.errors import ChoiceError
 from graphtemper_research.baselines.ensemble_temperature import (
     EnsembleTemperature,
     components,
@@ -45,5 +45,5 @@ def test_the_brier_loss_is_minimised_for_float32_logits_too(sample):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         EnsembleTemperature("l2")

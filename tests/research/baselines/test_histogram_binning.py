@@ -1,10 +1,9 @@
 """Histogram binning: bins of equal size that hold frequencies."""
 
 import numpy as np
-import pytest
+from tests.helpers import raises
 
 from graphtemper import temperature
-from graphtemper.errors import RangeError
 from graphtemper_research.baselines import HistogramBinning
 from graphtemper_research.baselines.histogram_binning import inner_edges
 
@@ -23,5 +22,5 @@ def test_bins_are_equally_large_and_hold_frequencies(sample):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(RangeError):
+    with raises("range"):
         HistogramBinning(bins=0)

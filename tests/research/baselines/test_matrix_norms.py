@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm, shifts, temperature
-from graphtemper.errors import NotFittedError
 from graphtemper.models import SIGN
 from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.matrix_norms import MaNo, NuclearNorm
@@ -24,7 +24,7 @@ def source(graph):
 
 @pytest.mark.parametrize("method", [NuclearNorm, MaNo])
 def test_less_signal_lowers_the_estimate(graph, source, method):
-    with pytest.raises(NotFittedError):
+    with raises("not-fitted"):
         method().estimate(source)
     estimator = method().fit(source, graph.labels[source.nodes])
     here = estimator.estimate(source)

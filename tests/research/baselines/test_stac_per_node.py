@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests.helpers import raises
 
 from graphtemper import stac, temperature
-from graphtemper.errors import ChoiceError
 from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines import stac_per_node, stac_variants
 
@@ -96,7 +96,7 @@ def test_per_node_temperatures_are_the_formula(observation, threshold):
     assert ablation.signals == ("entropy", "margin")
     assert ablation.weights.shape == (2,)
     assert ablation.loss >= result.loss
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         stac_per_node.node_temperatures(observation, threshold, signals="structure")
 
 

@@ -1,10 +1,9 @@
 """Vector scaling: derivatives, optimum, and recovery of known scales."""
 
 import numpy as np
-import pytest
+from tests.helpers import raises
 
 from graphtemper import temperature
-from graphtemper.errors import RangeError
 from graphtemper_research.baselines import VectorScaling
 from graphtemper_research.baselines.vector_scaling import vector_loss
 
@@ -39,5 +38,5 @@ def test_vector_scaling_recovers_the_scale_and_shift_of_each_class(sample):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(RangeError):
+    with raises("range"):
         VectorScaling(penalty=-1.0)

@@ -4,9 +4,9 @@ import math
 import warnings
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper import theory
-from graphtemper.errors import RangeError, WrongTypeError
 from graphtemper_research.explorer.presets import PRESETS
 from graphtemper_research.explorer.readings import BOUNDS, State, readings
 from graphtemper_research.explorer.simulate import simulate
@@ -72,7 +72,7 @@ def test_where_nothing_exists_there_is_no_number_and_no_warning():
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("value", ["1", math.nan, -1, 1e9, True, None])
 def test_a_state_outside_the_sliders_is_refused(name, value):
-    with pytest.raises((RangeError, WrongTypeError)):
+    with raises(("range", "wrong-type")):
         State(**{name: value})
 
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import raises
 
 from graphtemper import csbm
-from graphtemper.errors import ChoiceError, DownloadError, FileError, InputError, NoFileError
+from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs import datasets
 
@@ -149,13 +150,13 @@ def test_homophily_is_none_where_it_is_not_defined():
 
 def test_unknown_and_absent_graphs(monkeypatch):
     monkeypatch.setattr(datasets, "folders", list)
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         datasets.inspect("corra")
-    with pytest.raises(NoFileError):
+    with raises("no-file"):
         datasets.inspect("questions")
-    with pytest.raises(DownloadError):
+    with raises("download"):
         datasets.fetch("cora")
-    with pytest.raises(NoFileError):
+    with raises("no-file"):
         datasets.inspect("nowhere/cora.npz")
 
 

@@ -9,17 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm
-from graphtemper.errors import (
-    DamagedError,
-    DownloadError,
-    FileError,
-    InputError,
-    NoFileError,
-    OversizeError,
-    WriteError,
-)
+from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs import datasets
 from graphtemper_research.graphs.download import RetryPolicy, download, exclusive, git_blob_id
@@ -124,7 +117,7 @@ def test_a_truncated_file_is_resumed_where_it_broke(server, part):
 
 def test_a_later_call_resumes_an_earlier_one(server, part):
     server.faults = ["cut"] * 3
-    with pytest.raises(DownloadError):
+    with raises("download"):
         get(server, part)
     assert part.read_bytes() == CONTENT[:262_500]
     get(server, part)
@@ -142,7 +135,7 @@ def test_a_server_without_ranges_starts_over(server, part):
 
 def test_wrong_content_is_deleted_and_named(server, part):
     server.content = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    with pytest.raises(DownloadError):
+    with raises("download"):
         get(server, part)
     assert not part.exists()
     assert len(server.ranges) == 1
@@ -170,14 +163,14 @@ def test_a_whole_part_needs_no_request(server, part):
 @pytest.mark.parametrize("status", [404, 410])
 def test_a_missing_file_is_reported_at_once(server, part, status):
     server.faults = [status]
-    with pytest.raises(NoFileError):
+    with raises("no-file"):
         get(server, part)
     assert len(server.ranges) == 1
 
 
 def test_a_refusal_is_reported_at_once(server, part):
     server.faults = [403]
-    with pytest.raises(DownloadError):
+    with raises("download"):
         get(server, part)
 
 
@@ -189,7 +182,7 @@ def test_a_temporary_error_is_retried(server, part):
 
 def test_a_stall_ends_and_names_the_host(server, part):
     server.faults = ["stall"] * 3
-    with pytest.raises(DownloadError):
+    with raises("download"):
         get(server, part)
     assert part.stat().st_size == 262_500
 
@@ -204,12 +197,12 @@ def test_a_stall_is_resumed(server, part):
 def test_another_range_than_the_requested_one_is_refused(server, part):
     part.write_bytes(CONTENT[:10])
     server.faults = ["shifted"]
-    with pytest.raises(DownloadError):
+    with raises("download"):
         get(server, part)
 
 
 def test_an_unreachable_server_is_named(part):
-    with pytest.raises(DownloadError):
+    with raises("download"):
         download("http://127.0.0.1:9/x.npz", part, "0" * 40, retry=QUICK)
 
 
@@ -231,7 +224,7 @@ def test_other_addresses_are_refused(part, url):
 
 def test_a_redirect_stays_on_https(server, part):
     server.faults = ["http://example.org/x.npz"]
-    with pytest.raises(DownloadError):
+    with raises("download"):
         get(server, part)
     server.faults = [server.url]
     get(server, part)
@@ -239,7 +232,7 @@ def test_a_redirect_stays_on_https(server, part):
 
 
 def test_a_download_has_a_deadline(server, part):
-    with pytest.raises(DownloadError):
+    with raises("download"):
         download(server.url, part, blob_id(CONTENT), retry=RetryPolicy(deadline=1e-9))
     get(server, part)
     assert part.read_bytes() == CONTENT
@@ -247,7 +240,7 @@ def test_a_download_has_a_deadline(server, part):
 
 def test_an_endless_response_is_cut_off(server, part, monkeypatch):
     monkeypatch.setattr("graphtemper_research.graphs.download._MAX_BYTES", 1 << 16)
-    with pytest.raises(OversizeError):
+    with raises("oversize"):
         get(server, part)
     assert part.stat().st_size == 0
 
@@ -264,7 +257,7 @@ def test_messages_do_not_show_credentials(part):
 def test_the_deadline_holds_over_all_attempts(server, part):
     server.faults = [503] * 50
     policy = RetryPolicy(timeout=0.3, attempts=50, pause=0.05, deadline=0.1)
-    with pytest.raises(DownloadError):
+    with raises("download"):
         download(server.url, part, blob_id(CONTENT), retry=policy)
     assert len(server.ranges) < 6
 
@@ -277,7 +270,7 @@ def test_messages_do_not_show_signed_addresses(server, part):
     assert "secret" not in str(caught.value)
     part.write_bytes(CONTENT[:1000])
     server.faults = [f"{server.url}?signature=secret", "shifted"]
-    with pytest.raises(DownloadError) as caught:
+    with raises("download") as caught:
         get(server, part)
     assert "secret" not in str(caught.value)
 
@@ -358,13 +351,13 @@ def test_fetch_converts_and_is_found_afterwards(upstream, graph):
 def test_a_graph_with_another_sha256_is_deleted(upstream, monkeypatch):
     entry = replace(datasets.CATALOGUE[NAME], sha256="0" * 64)
     monkeypatch.setitem(datasets.CATALOGUE, NAME, entry)
-    with pytest.raises(DownloadError):
+    with raises("download"):
         datasets.fetch(NAME, retry=QUICK)
     assert [p.name for p in datasets.cache_folder().iterdir()] == [f".{NAME}.npz.lock"]
 
 
 def test_load_downloads_only_on_request(upstream, graph):
-    with pytest.raises(NoFileError):
+    with raises("no-file"):
         datasets.load(NAME)
     assert upstream.ranges == []
     assert datasets.load(NAME, download=True).num_edges == graph.num_edges
@@ -394,12 +387,12 @@ def test_a_verified_file_in_another_format_is_named(upstream, tmp_path, monkeypa
     np.savez(path, node_features=np.ones((2, 1)))
     upstream.content = path.read_bytes()
     monkeypatch.setitem(datasets.BLOB_IDS, NAME, blob_id(upstream.content))
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         datasets.fetch(NAME, retry=QUICK)
     assert datasets.find(NAME) is None
 
 
 def test_a_cache_that_cannot_be_written_is_named(upstream, tmp_path):
     (tmp_path / "cache").write_text("a file where the folder should be")
-    with pytest.raises(WriteError):
+    with raises("write"):
         datasets.fetch(NAME, retry=QUICK)

@@ -5,9 +5,9 @@ from functools import partial
 from itertools import count
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper._core.safe_reading import sealed
-from graphtemper.errors import DamagedError, EmptyError
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.trials.trial import SCORES, scored
@@ -99,7 +99,7 @@ def test_cells_of_other_code_are_measured_again_and_left_out(finish, tmp_path, m
     monkeypatch.setattr(cells, "key", lambda *modules: "newer")
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "older.json").write_text((tmp_path / "cell.json").read_text())
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         cells.finished(tmp_path, "test/1")
     again, times = finish()
     assert times == 2
@@ -148,5 +148,5 @@ def test_a_damaged_cell_is_named_where_finished_ones_are_collected(finish, tmp_p
     (found,) = cells.finished(tmp_path, "test/1")
     assert found["rows"] == cell["rows"]
     (tmp_path / "cells" / "damaged.json").write_text(text)
-    with pytest.raises(DamagedError):
+    with raises("damaged"):
         cells.finished(tmp_path, "test/1")

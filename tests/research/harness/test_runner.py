@@ -5,8 +5,8 @@ import json
 from functools import partial
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import EmptyError, RangeError, RepeatedError
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.layout import Column, Table
@@ -129,13 +129,13 @@ def test_pages_are_the_same_whether_floats_were_rounded_before_or_not(tmp_path):
 @pytest.mark.parametrize(
     ("request_", "options", "error"),
     [
-        ({"seeds": 0}, {}, RangeError),
-        ({}, {"jobs": 0}, RangeError),
-        ({"names": []}, {}, EmptyError),
+        ({"seeds": 0}, {}, "range"),
+        ({}, {"jobs": 0}, "range"),
+        ({"names": []}, {}, "empty"),
     ],
 )
 def test_odd_requests(tmp_path, request_, options, error):
-    with pytest.raises(error):
+    with raises(error):
         run(BENCH, Request(tmp_path, **request_), **options)
 
 
@@ -150,7 +150,7 @@ def test_two_graphs_of_one_name_are_refused_and_a_replaced_file_is_another(tmp_p
     first, second = (graph_names.content(str(path)) for path in paths)
     assert first != second
     request = Request(tmp_path, names=[str(path) for path in paths], quick=True)
-    with pytest.raises(RepeatedError):
+    with raises("repeated"):
         run(negative_controls.BENCH, request)
     cases, _ = negative_controls.BENCH.cases(Request(tmp_path, names=[str(paths[0])], quick=True))
     assert cases[0].head["content"] == first

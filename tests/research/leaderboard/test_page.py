@@ -6,8 +6,8 @@ import json
 import re
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import EmptyError
 from graphtemper_research.harness.provenance import commit
 from graphtemper_research.leaderboard import raw
 from graphtemper_research.leaderboard.board import PROTOCOL, joined
@@ -36,7 +36,7 @@ def test_the_raw_rows_are_those_of_the_cells(folder, cells):
 
 def test_cells_of_another_protocol_are_left_out(folder, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         raw.cells_in(empty)
     count = len(raw.cells_in(folder))
     (folder / "cells" / "old.json").write_text(json.dumps({"schema": "older", "rows": []}))

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from tests.helpers import raises
 
-from graphtemper.errors import ChoiceError
 from graphtemper_research.trials import monitoring
 
 pytestmark = pytest.mark.nightly
@@ -69,5 +69,5 @@ def quantities(cell):
 
 
 def test_unknown_series(tmp_path, quick):
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         quick(monitoring.BENCH, tmp_path, ["rain"])

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph, csbm, metrics, temperature
-from graphtemper.errors import ChoiceError, EmptyError
 from graphtemper_research.trials import (
     natural_environments,
     natural_labels,
@@ -153,7 +153,7 @@ def test_the_families_are_catalogued_and_unknown_ones_refused(quick, tmp_path):
     names = [name for family in (*FAMILIES, *PAIRS_ONLY) for name in family.graphs]
     assert set(names) <= set(datasets.CATALOGUE)
     assert len(set(names)) == len(names) == 57
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         quick(natural_environments.BENCH, tmp_path, ["months"])
 
 
@@ -181,5 +181,5 @@ def test_a_family_of_two_has_no_environment_to_learn_from(quick, tmp_path):
     assert len(quick(natural_rule.bench(family), tmp_path).rows) == 2
     rows = quick(natural_labels.bench(family), tmp_path).rows
     assert rows[0]["ece 50 labels and environments"] is None
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         quick(natural_environments.bench(family), tmp_path)

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm
-from graphtemper.errors import EmptyError
 from graphtemper_research.trials import negative_controls
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.negative_controls import BENCH, CONTROLS
@@ -55,5 +55,5 @@ def test_missing_graphs_are_named(finished, quick):
         return replace(BENCH, cases=graph_cases(negative_controls.measure, *usual))
 
     assert quick(bench(name, "nowhere.npz"), folder).comparisons[-1].note == "nowhere.npz"
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         quick(bench("nowhere.npz"), folder)

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm
-from graphtemper.errors import ChoiceError, EmptyError
 from graphtemper_research.trials import pairs
 from graphtemper_research.trials.pairs import Pair
 from graphtemper_research.trials.trial import halves
@@ -30,7 +29,7 @@ def test_early_and_later_do_not_meet_and_leave_unknown_times_out():
     assert sorted(set(pairs.early(graph).time.tolist())) == [1990, 2000]
     assert (time[pairs.later(graph)] == 2010).all()
     assert pairs.later(graph).size == 50
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         pairs.early(graph.replace(time=np.zeros(200, int)))
 
 
@@ -46,7 +45,7 @@ def test_the_same_counties_are_not_trained_on_and_scored(tmp_path):
 
 
 def test_odd_requests():
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         pairs.choose(pairs.PAIRS, ["mars"])
-    with pytest.raises(EmptyError):
+    with raises("empty"):
         pairs.choose([Pair("a", "nowhere.npz", "nowhere.npz")], None)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm, metrics, shifts
 from graphtemper import temperature as temperatures
-from graphtemper.errors import TooFewError
 from graphtemper_research.harness.frame import AVERAGE
 from graphtemper_research.harness.selective import error_auroc
 from graphtemper_research.trials import per_node_temperatures, shifted_targets
@@ -105,5 +105,5 @@ def test_the_summary_averages_and_judges(cell):
 
 def test_a_small_graph_is_refused():
     graph = csbm.sample(300, degree=4, homophily=0.8, snr=1.0, num_features=4, seed=1)
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         per_node_temperatures.measure(graph, "SIGN", 1, 0)

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import TooFewError
 from graphtemper_research.harness.runner import QUICK_COMPOSITIONS
 from graphtemper_research.trials import prediction_sets, trial
 from graphtemper_research.trials.prediction_sets import (
@@ -137,5 +137,5 @@ def test_finished_graphs_are_not_measured_again(finished, from_cells):
 
 def test_small_graphs_are_refused():
     small = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
-    with pytest.raises(TooFewError):
+    with raises("too-few"):
         prediction_sets.measure(small, "SIGN", 1, 0)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import csbm
-from graphtemper.errors import ChoiceError, InputError
+from graphtemper.errors import InputError
 from graphtemper_research.trials import trial
 
 
@@ -58,5 +59,5 @@ def test_methods_are_shown_targets_without_labels(graph, monkeypatch):
     [["MLP"], []],
 )
 def test_unknown_models(models):
-    with pytest.raises(ChoiceError):
+    with raises("choice"):
         trial.check_models(models)

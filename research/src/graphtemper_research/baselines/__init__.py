@@ -28,7 +28,6 @@ from graphtemper_research.baselines.matrix_norms import MaNo, NuclearNorm
 from graphtemper_research.baselines.matrix_scaling import MatrixScaling
 from graphtemper_research.baselines.meta_set import MDE, Dispersion, GNNEvaluatorLite
 from graphtemper_research.baselines.minimum import MinimumATCGDE
-from graphtemper_research.baselines.mixture_slope import MixtureSlope
 from graphtemper_research.baselines.pseudocal import PseudoCal
 from graphtemper_research.baselines.rbs import RBS
 from graphtemper_research.baselines.simi_mailbox import SimiMailbox
@@ -38,7 +37,7 @@ from graphtemper_research.baselines.target_temperature import CPCS, LaSCal, Tran
 from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 
-__all__ = ["ESTIMATORS", "NOT_RUN", "REGISTRY", "MixtureSlope", "STACPerNode"]
+__all__ = ["ESTIMATORS", "NOT_RUN", "REGISTRY", "STACPerNode"]
 
 REGISTRY: dict[str, type[Calibrator]] = {
     method.__name__: method
@@ -67,7 +66,6 @@ ESTIMATORS: dict[str, type[Estimator]] = {
         MinimumATCGDE,
         NuclearNorm,
         MaNo,
-        MixtureSlope,
         AgreementLine,
         CBPE,
         PAPE,

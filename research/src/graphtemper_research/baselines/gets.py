@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import (
     FloatArray,
     check_choice,
@@ -20,7 +20,6 @@ from graphtemper._core.checks import (
 )
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.errors import ConflictError, OtherFeaturesError
 from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ class GETS(NetworkCalibrator):
 
         graph = inputs.required_graph
         if graph.num_features != self.num_features_:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"this GETS was fitted on {self.num_features_} feature columns but the graph has "
                 f"{graph.num_features}; use the same feature space."
             )
@@ -228,7 +227,7 @@ class GETS(NetworkCalibrator):
         """Return the projected features of the gate, and of each expert (empty if unused)."""
         import torch
 
-        from graphtemper.models.torch_sparse import product
+        from graphtemper.calibrators.torch_sparse import product
 
         read = [i for i, expert in enumerate(self.experts) if "features" in expert.split("+")]
         layers = [parameters[:2], *(self._own(parameters, i)[:2] for i in read)]
@@ -249,8 +248,8 @@ class GETS(NetworkCalibrator):
         """Return what every expert says of every node, (N, experts, outputs)."""
         import torch
 
+        from graphtemper.calibrators.torch_sparse import product
         from graphtemper.calibrators.training import dropped
-        from graphtemper.models.torch_sparse import product
 
         matrix, hidden, first_biases, last, last_biases = context.operator, [], [], [], []
         for index, expert in enumerate(self.experts):
@@ -311,7 +310,9 @@ class GETS(NetworkCalibrator):
 
     def _temperatures(self, inputs: Inputs) -> FloatArray:
         if self.scale == "node_class":
-            raise ConflictError('GETS(scale="node_class") has one scale per class; use transform.')
+            raise errors.conflict(
+                'GETS(scale="node_class") has one scale per class; use transform.'
+            )
         return super()._temperatures(inputs)
 
     def _transform(self, inputs: Inputs) -> FloatArray:

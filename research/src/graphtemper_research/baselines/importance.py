@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer, check_positive
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
-from graphtemper.errors import NotFittedError
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.metrics.binned import bin_index, equal_width_edges
@@ -220,5 +219,5 @@ def learned(estimator: object, name: str) -> FloatArray:
     """Return an array that `fit` learned, or raise if the estimator is not fitted yet."""
     if not hasattr(estimator, name):
         kind = type(estimator).__name__
-        raise NotFittedError(f"this {kind} is not fitted; call fit(source, labels) first.")
+        raise errors.not_fitted(f"this {kind} is not fitted; call fit(source, labels) first.")
     return np.asarray(getattr(estimator, name))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
@@ -20,7 +21,6 @@ from graphtemper.calibrators.gats import (
     unit_sorted,
 )
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.errors import ShapeError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
@@ -121,7 +121,7 @@ class SimilarityCalibrator(NetworkCalibrator):
     def _distances(self, inputs: Inputs) -> FloatArray:
         hidden = self._representation(inputs)
         if hidden.shape[1] != self.prototypes_.shape[1]:
-            raise ShapeError(
+            raise errors.shape(
                 f"representations have {hidden.shape[1]} columns but this calibrator was fitted on "
                 f"{self.prototypes_.shape[1]}; pass those of the same layer."
             )

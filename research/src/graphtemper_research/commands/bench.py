@@ -211,12 +211,6 @@ def per_node(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) 
 
 
 @bench.command
-def outlook_signals(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
-    """Add two node signals of the paper's outlook to node temperatures: what they gain."""
-    _run("outlook_signals", run, splits, graphs)
-
-
-@bench.command
 def monitoring(
     run: Run = RUN,
     *,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from graphtemper import errors
 from graphtemper.cli.options import Json
 from graphtemper.cli.output import console, print_json, print_line, table, working
-from graphtemper.errors import InputError, MissingError
+from graphtemper.errors import InputError
 
 
 def paper(
@@ -44,7 +45,7 @@ def paper(
         raise InputError(f"{results} cannot be the page; name an .md file other than audit.md.")
     if figure is None:
         names = ", ".join(experiments.FIGURES)
-        raise MissingError(f"name a figure, or all, which takes minutes: {names}.")
+        raise errors.missing(f"name a figure, or all, which takes minutes: {names}.")
     figure = experiments.named(figure)
     outcomes: dict[str, dict[str, Any]] = {}
     for name in experiments.FIGURES if figure == "all" else (figure,):

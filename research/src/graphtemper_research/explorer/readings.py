@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from graphtemper import theory
+from graphtemper import errors, theory
 from graphtemper._core.checks import check_integer, check_number
-from graphtemper.errors import GraphTemperError, IllConditionedWarning, RangeError
+from graphtemper.errors import GraphTemperError, IllConditionedWarning
 from graphtemper.theory import domain, finite_degree
 
 
@@ -63,7 +63,7 @@ class State:
                 continue
             number = check_number(value, field.name)
             if not bounds.least <= number <= bounds.most:
-                raise RangeError(
+                raise errors.range(
                     f"{field.name} must be between {bounds.least:g} and {bounds.most:g}, "
                     f"not {number:g}."
                 )
@@ -185,7 +185,7 @@ def _finite_slope(state: State, *, self_loop: bool) -> float:
         )
     )
     if source == 0.0:
-        raise RangeError("h_source lies on the zero crossing; use another homophily.")
+        raise errors.range("h_source lies on the zero crossing; use another homophily.")
     return target / math.sqrt(1.0 + state.gamma) / source
 
 

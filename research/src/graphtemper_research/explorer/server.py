@@ -17,8 +17,9 @@ from socket import SHUT_RD
 from threading import Lock, Timer
 from typing import Any
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import FileError, GraphTemperError, WrongTypeError
+from graphtemper.errors import FileError, GraphTemperError
 from graphtemper_research.explorer.readings import State, readings
 from graphtemper_research.explorer.simulate import simulate
 
@@ -183,7 +184,7 @@ def _question(body: bytes) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> float:
-    raise WrongTypeError(f"{name} is not a number.")
+    raise errors.wrong_type(f"{name} is not a number.")
 
 
 def _json(value: Any) -> bytes:

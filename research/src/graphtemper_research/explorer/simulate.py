@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics, temperature
+from graphtemper import errors, metrics, temperature
 from graphtemper._core.checks import check_integer
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models import SGC
@@ -54,7 +53,7 @@ def simulate(state: State, num_nodes: int = 4000, seed: int = 0) -> dict[str, An
     check_integer(num_nodes, "num_nodes", FEWEST_NODES, MOST_NODES)
     check_integer(seed, "seed", 0, LARGEST_SEED)
     if num_nodes * state.degree > MOST_HALF_EDGES:
-        raise RangeError(
+        raise errors.range(
             f"{num_nodes} nodes of degree {state.degree:g} are more than {MOST_HALF_EDGES} half "
             "edges; lower num_nodes or the degree."
         )

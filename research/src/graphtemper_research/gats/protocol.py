@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import metrics, temperature
+from graphtemper import errors, metrics, temperature
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators import (
     GATS,
@@ -25,10 +25,8 @@ from graphtemper.calibrators import (
     Calibrator,
     TemperatureScaling,
 )
-from graphtemper.errors import NoLabelsError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models import GCN
 from graphtemper_research.baselines.dirichlet import Dirichlet
 from graphtemper_research.baselines.ensemble_temperature import EnsembleTemperature
 from graphtemper_research.baselines.gets import GETS, RELEASED
@@ -40,6 +38,7 @@ from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
+from graphtemper_research.models import GCN
 
 NAME = "calibrators_in_distribution"
 GRAPHS = ("cora", "citeseer")
@@ -258,7 +257,7 @@ def run_split(
 ) -> Iterator[Row]:
     """Train the base model of one split and score every method on its test nodes."""
     if graph.labels is None:
-        raise NoLabelsError("the graph has no labels; the protocol needs them.")
+        raise errors.no_labels("the graph has no labels; the protocol needs them.")
     parts = split(graph.labels, seed)
     model = GCN(hidden=64, epochs=epochs, lr=0.01, weight_decay=5e-4, dropout=0.5, seed=seed)
     model.fit(graph, parts.train, parts.calibration, patience=100)

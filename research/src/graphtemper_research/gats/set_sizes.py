@@ -16,18 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.errors import NoLabelsError
 from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.provenance import stamp, text
+from graphtemper_research.models import GCN
 
 NAME = "cf_gnn_sets"
 SPLITS = 3
@@ -64,7 +63,7 @@ def one_split(
 ) -> list[dict[str, Any]]:
     """Return a row for the GCN alone and one for each setting of CF-GNN."""
     if graph.labels is None:
-        raise NoLabelsError("the graph has no labels; set sizes need them.")
+        raise errors.no_labels("the graph has no labels; set sizes need them.")
     labels, random = graph.labels, stream(seed, "cf-gnn sets")
     nodes = random.permutation(np.flatnonzero(labels >= 0))
     train, stop, rest = np.split(nodes, [int(0.2 * nodes.size), int(0.3 * nodes.size)])

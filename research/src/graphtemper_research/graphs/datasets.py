@@ -18,8 +18,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.files import read_npz
-from graphtemper.errors import ChoiceError, DamagedError, DownloadError, InputError, NoFileError
+from graphtemper.errors import InputError
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs.download import Progress, RetryPolicy, download, exclusive, public
@@ -113,10 +114,10 @@ def find(name: str) -> Path | None:
     --------
     >>> find("cora ")
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: unknown graph 'cora '; `graphtemper data list` shows the names.
+    graphtemper.errors.InputError: unknown graph 'cora '; `graphtemper data list` shows the names.
     """
     if name not in CATALOGUE:
-        raise ChoiceError(f"unknown graph {name!r}; `graphtemper data list` shows the names.")
+        raise errors.choice(f"unknown graph {name!r}; `graphtemper data list` shows the names.")
     for folder in folders():
         path = folder / f"{name}.npz"
         if _is_file(path):
@@ -128,7 +129,7 @@ def load(name: str, *, download: bool = False, progress: Progress | None = None)
     """Load a graph of the catalogue by name; ``download=True`` fetches it if it is missing."""
     path = fetch(name, progress) if download else find(name)
     if path is None:
-        raise NoFileError(f"the graph {name!r} is not on this machine; {_remedy(name)}")
+        raise errors.no_file(f"the graph {name!r} is not on this machine; {_remedy(name)}")
     return Graph.load(path).replace(name=name)
 
 
@@ -168,7 +169,7 @@ def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | N
     if path is not None:
         return path
     if name not in BLOB_IDS:
-        raise DownloadError(f"the graph {name!r} has no download; {_remedy(name)}")
+        raise errors.download(f"the graph {name!r} has no download; {_remedy(name)}")
     target = cache_folder() / f"{name}.npz"
     base = os.environ.get("GRAPHTEMPER_MIRROR") or UPSTREAM
     with exclusive(target.with_name(f".{target.name}.lock")):
@@ -179,7 +180,7 @@ def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | N
             graph = _convert(part, name)
             if not _is_catalogued(graph, name):
                 part.unlink()
-                raise DownloadError(
+                raise errors.download(
                     f"{public(url)} holds another graph than the catalogue (SHA-256 "
                     f"{CATALOGUE[name].sha256}) and was deleted; set GRAPHTEMPER_MIRROR to another "
                     "server."
@@ -205,18 +206,18 @@ def _convert(path: Path, name: str) -> Graph:
     arrays = read_npz(path)
     missing = {"node_features", "node_labels", "edges", *_SPLITS} - set(arrays)
     if missing:
-        raise DamagedError(
+        raise errors.damaged(
             f"{path}: key {sorted(missing)[0]!r} is missing; this is another format."
         )
     other: dict[str, Any] = {"labels": arrays["node_labels"]}
     for key in _SPLITS:
         if arrays[key].dtype.kind not in "biu":
-            raise DamagedError(f"{path}: {key!r} holds {arrays[key].dtype}, which is not a mask.")
+            raise errors.damaged(f"{path}: {key!r} holds {arrays[key].dtype}, which is not a mask.")
         other[key] = arrays[key].astype(bool)
     try:
         return Graph.from_edges(arrays["node_features"], arrays["edges"], name=name, **other)
     except InputError as error:
-        raise DamagedError(f"{path}: {error}") from error
+        raise errors.damaged(f"{path}: {error}") from error
 
 
 def _remedy(name: str) -> str:
@@ -234,7 +235,7 @@ def inspect(source: str | os.PathLike[str]) -> dict[str, Any]:
     --------
     >>> inspect("nowhere.npz")
     Traceback (most recent call last):
-    graphtemper.errors.NoFileError: nowhere.npz does not exist or is not a file.
+    graphtemper.errors.FileError: nowhere.npz does not exist or is not a file.
     """
     name = os.fspath(source)
     if name in CATALOGUE:

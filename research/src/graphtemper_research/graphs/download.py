@@ -21,16 +21,10 @@ from pathlib import Path
 from typing import IO, Literal, NoReturn
 from urllib.parse import urlsplit
 
+from graphtemper import errors
 from graphtemper._core.file_lock import try_lock
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.errors import (
-    DownloadError,
-    FileError,
-    InputError,
-    NoFileError,
-    OversizeError,
-    WriteError,
-)
+from graphtemper.errors import FileError, InputError
 
 Progress = Callable[[int, int | None], None]
 
@@ -122,14 +116,14 @@ def download(
     failures = 0
     while not (_size(part) and git_blob_id(part) == blob_id):
         if failures and time.monotonic() > deadline:
-            raise DownloadError(f"{public(url)} is too slow; run again to resume the download.")
+            raise errors.download(f"{public(url)} is too slow; run again to resume the download.")
         resumed = _size(part) > 0
         try:
             _transfer(url, part, retry.timeout, deadline, progress)
         except _TransferError as error:
             failures += 1
             if failures == retry.attempts:
-                raise DownloadError(
+                raise errors.download(
                     f"{error} ({failures} attempts at {public(url)}); try again later."
                 ) from error
             time.sleep(retry.pause * 2 ** (failures - 1))
@@ -138,7 +132,7 @@ def download(
             return
         part.unlink()
         if not resumed:
-            raise DownloadError(
+            raise errors.download(
                 f"{public(url)} does not have the published content (git blob {blob_id}) and was "
                 "deleted; try again later or set GRAPHTEMPER_MIRROR to another server."
             )
@@ -185,7 +179,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         try:
             _check_address(newurl)
         except InputError as error:
-            raise DownloadError(f"{public(req.full_url)} redirects, and {error}") from error
+            raise errors.download(f"{public(req.full_url)} redirects, and {error}") from error
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -212,7 +206,7 @@ def _transfer(
                     if progress is not None:
                         progress(done, total)
                     if time.monotonic() > deadline:
-                        raise DownloadError(
+                        raise errors.download(
                             f"{host} is too slow; run again to resume the download."
                         )
     except urllib.error.HTTPError as error:
@@ -237,7 +231,9 @@ def _extent(response: http.client.HTTPResponse, size: int) -> tuple[int, int | N
         return 0, rest
     match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
     if match is None or int(match[1]) != size:
-        raise DownloadError(f"{public(response.url)} sent another part of the file than requested.")
+        raise errors.download(
+            f"{public(response.url)} sent another part of the file than requested."
+        )
     if match[2] != "*":
         return size, int(match[2])
     return size, None if rest is None else size + rest
@@ -256,12 +252,12 @@ def _copy(
         done += len(chunk)
         if done > _MAX_BYTES:
             stream.truncate(0)
-            raise OversizeError(f"{public(response.url)} sends more than {_MAX_BYTES >> 20} MB.")
+            raise errors.oversize(f"{public(response.url)} sends more than {_MAX_BYTES >> 20} MB.")
         try:
             stream.write(chunk)
             stream.flush()
         except OSError as error:
-            raise WriteError(f"cannot write {part}: {error.strerror or error}.") from error
+            raise errors.write(f"cannot write {part}: {error.strerror or error}.") from error
         yield done
 
 
@@ -275,10 +271,10 @@ def _raise_status(error: urllib.error.HTTPError, url: str, part: Path) -> NoRetu
         if error.code in _TEMPORARY:
             raise _TransferError(f"{url} answered {error.code} ({error.reason})") from error
         if error.code in (404, 410):
-            raise NoFileError(
+            raise errors.no_file(
                 f"{url} does not exist ({error.code}); check the address or GRAPHTEMPER_MIRROR."
             ) from error
-        raise DownloadError(f"{url} was refused: {error.code} ({error.reason}).") from error
+        raise errors.download(f"{url} was refused: {error.code} ({error.reason}).") from error
 
 
 def _open(path: Path, mode: Literal["ab", "wb"]) -> IO[bytes]:
@@ -286,7 +282,7 @@ def _open(path: Path, mode: Literal["ab", "wb"]) -> IO[bytes]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, mode)
     except OSError as error:
-        raise WriteError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise errors.write(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 def _size(path: Path) -> int:
@@ -311,5 +307,5 @@ def exclusive(path: Path) -> Iterator[None]:
             while not try_lock(stream):
                 time.sleep(0.05)
         except OSError as error:
-            raise WriteError(f"cannot lock {path}: {error.strerror or error}.") from error
+            raise errors.write(f"cannot lock {path}: {error.strerror or error}.") from error
         yield

@@ -10,9 +10,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+from graphtemper import errors
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
-from graphtemper.errors import DamagedError, EmptyError
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.uses import key, modules_of
@@ -67,7 +67,7 @@ def finished(out: Path, schema: str) -> list[Cell]:
     paths = sorted((out / "cells").glob("*.json"))
     found = [cell for cell in map(_read, paths) if cell.get("schema") == schema and _current(cell)]
     if not found:
-        raise EmptyError(f"{out / 'cells'} holds no cell of this code; run the bench first.")
+        raise errors.empty(f"{out / 'cells'} holds no cell of this code; run the bench first.")
     return found
 
 
@@ -83,7 +83,7 @@ def _read(path: Path) -> Cell:
             raise TypeError("a cell is an object")
         check_seal(cell, required=False)  # cells of earlier protocols have none
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedError(f"{path} is not a whole cell of a bench; delete it.") from error
+        raise errors.damaged(f"{path} is not a whole cell of a bench; delete it.") from error
     return cell
 
 

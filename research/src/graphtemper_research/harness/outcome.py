@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
-from graphtemper.errors import DamagedError, FileError, WriteError
+from graphtemper.errors import FileError
 from graphtemper_research.harness import provenance
 from graphtemper_research.harness.frame import Row
 
@@ -155,7 +156,7 @@ def read_outcome(path: Path) -> dict[str, Any]:
 
 
 def _foreign(path: Path) -> FileError:
-    return DamagedError(
+    return errors.damaged(
         f"{path} is not an outcome of `graphtemper paper`; delete it and run again."
     )
 
@@ -166,7 +167,7 @@ def write_text(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise WriteError(f"cannot make the folder {path.parent}: {reason}.") from error
+        raise errors.write(f"cannot make the folder {path.parent}: {reason}.") from error
     with atomic_write(path) as stream:
         stream.write(text.encode("utf-8"))
 

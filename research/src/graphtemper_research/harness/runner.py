@@ -15,8 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphtemper import errors
 from graphtemper.card import atlas
-from graphtemper.errors import EmptyError, RangeError, RepeatedError
 from graphtemper_research.harness.cells import Case, Cell, Progress, finish
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
 from graphtemper_research.harness.layout import (
@@ -83,7 +83,7 @@ class Request:
         """
         count = self.seeds if self.seeds is not None else (1 if self.quick else usual)
         if count < 1:
-            raise RangeError(f"seeds must be at least 1, not {count}.")
+            raise errors.range(f"seeds must be at least 1, not {count}.")
         return range(1, count + 1)
 
 
@@ -218,13 +218,13 @@ def run(
         and ``out`` under the same paths.
     """
     if jobs < 1:
-        raise RangeError(f"jobs must be at least 1, not {jobs}.")
+        raise errors.range(f"jobs must be at least 1, not {jobs}.")
     cases, missing = bench.cases(request)
     if not cases:
-        raise EmptyError("no graph to measure; `graphtemper data list` shows what is here.")
+        raise errors.empty("no graph to measure; `graphtemper data list` shows what is here.")
     title, count = Counter(case.title for case in cases).most_common(1)[0]
     if count > 1:
-        raise RepeatedError(
+        raise errors.repeated(
             f"two measurements are called {title}; graphs are known by the names of their files, "
             "so rename one."
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from graphtemper.errors import DamagedError
+from graphtemper import errors
 from graphtemper_research.harness import provenance
 
 FILE = "benchmarks.json"
@@ -27,7 +27,7 @@ def section(folder: Path) -> str:
     try:
         rows = table(row for row in rows_in(path) if row["bar"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{path} was not written by `make bench`; delete it.") from error
+        raise errors.damaged(f"{path} was not written by `make bench`; delete it.") from error
     return f"\n## Speed\n\n{text}[benchmarks.md](benchmarks.md).\n\n{rows}"
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphtemper import calibrators, recalibrate, temperature
+from graphtemper import calibrators, errors, recalibrate, temperature
 from graphtemper import estimators as accuracy
 from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
 from graphtemper.calibrators.network import NetworkCalibrator
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import ChoiceError, NotIdentifiableError
+from graphtemper.errors import NotIdentifiableError
 from graphtemper.estimators import Estimator
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
@@ -92,11 +92,11 @@ def competitors(model: str, chosen: Sequence[str] = SOURCE_FITTED) -> tuple[str,
     (True, False)
     >>> competitors("SIGN", ["GAST"])
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: unknown calibrator 'GAST'; choose from ...
+    graphtemper.errors.InputError: unknown calibrator 'GAST'; choose from ...
     """
     unknown = [name for name in chosen if name not in CALIBRATORS]
     if unknown:
-        raise ChoiceError(
+        raise errors.choice(
             f"unknown calibrator {unknown[0]!r}; choose from {', '.join(CALIBRATORS)}."
         )
     own = RETRAINED if model != RETRAINED_MODEL else ()

@@ -54,7 +54,7 @@ class PygNet:
             raise MissingExtraError(
                 f"{self.name} needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
             ) from error
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
         from graphtemper.pyg import predictor
 
         rows, labels = (torch.from_numpy(part) for part in select_labelled(graph, nodes))

@@ -8,7 +8,6 @@ Module, name for `graphtemper paper`, and content with its label in the paper:
 `extensions`        extensions   Figure `fig:ext`: self-loops and several classes
 `bound`             bound        Figure `fig:bound`: the bound of Proposition 4
 `temperature_grid`  temperature  Figure `fig:temp`: the temperature over homophily and SNR
-`label_free`        label-free   beyond the paper: the temperature from unlabelled logits
 `synthetic`         synthetic    Figure `fig:mech` and the synthetic tables: STAC on block models
 `real`              real         Figure `fig:real`, Table `tab:real`: STAC on real graphs
 `sweep`             sweep        Figure `fig:sweep`: the gap against feature noise
@@ -31,7 +30,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphtemper.errors import ChoiceError
+from graphtemper import errors
 
 if TYPE_CHECKING:
     from graphtemper_research.harness.outcome import Outcome
@@ -43,7 +42,6 @@ FIGURES = {
     "extensions": "graphtemper_research.paper.extensions",
     "bound": "graphtemper_research.paper.bound",
     "temperature": "graphtemper_research.paper.temperature_grid",
-    "label-free": "graphtemper_research.paper.label_free",
     "synthetic": "graphtemper_research.paper.synthetic",
     "real": "graphtemper_research.paper.real",
     "sweep": "graphtemper_research.paper.sweep",
@@ -81,7 +79,7 @@ def named(figure: str) -> str:
     kind = "fig" if number.group(1).lower().startswith("fig") else "table"
     key = f"{kind}{number.group(2)}"
     if key not in NUMBERS:
-        raise ChoiceError(
+        raise errors.choice(
             f"{figure!r} has no numbers to reproduce; choose from {', '.join(NUMBERS)}, or a name "
             f"of {', '.join(FIGURES)}."
         )
@@ -91,7 +89,7 @@ def named(figure: str) -> str:
 def run(name: str) -> Outcome:
     """Reproduce one figure or table and return its numbers."""
     if name not in FIGURES:
-        raise ChoiceError(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
+        raise errors.choice(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
     from graphtemper_research.harness.provenance import stamp
 
     outcome: Outcome = importlib.import_module(FIGURES[name]).run()

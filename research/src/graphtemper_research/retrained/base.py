@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     check_fraction,
     check_integer,
@@ -16,7 +17,6 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
-from graphtemper.errors import NoLabelsError, OtherFeaturesError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import operator
 
@@ -70,7 +70,7 @@ class Retrained(Calibrator):
         """Return operator and features of a graph with as many columns as the source."""
         columns = getattr(self, "num_features_", graph.num_features)
         if graph.num_features != columns:
-            raise OtherFeaturesError(
+            raise errors.other_features(
                 f"this {type(self).__name__} was fitted on {columns} feature columns but the graph "
                 f"has {graph.num_features}; use the same feature space."
             )
@@ -87,9 +87,9 @@ class Retrained(Calibrator):
         logits: Callable[[list[Tensor]], Tensor],
     ) -> None:
         """Minimise the NLL of the training nodes; keep the weights as ``parameters_``."""
+        from graphtemper.calibrators.torch_sparse import threads_for
         from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
-        from graphtemper.models.losses import cross_entropy
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper_research.models.losses import cross_entropy
 
         problem = Problem(
             initial,
@@ -112,5 +112,5 @@ def training_nodes(labelled: Labelled) -> tuple[NDArray[np.int64], NDArray[np.in
     if labelled.train_nodes is None:
         return labelled.nodes, labelled.labels
     if labelled.train_labels is None:
-        raise NoLabelsError("a training node has no label; pass labels for all of train_nodes.")
+        raise errors.no_labels("a training node has no label; pass labels for all of train_nodes.")
     return labelled.train_nodes, labelled.train_labels

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.reproducible import stream
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import ChoiceError, EmptyError, NoLabelsError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
@@ -84,7 +84,7 @@ def cases(request: Request) -> Selection:
     names = [*DRAWN, *here] if request.names is None else list(request.names)
     unknown = sorted(set(names) - set(SERIES))
     if unknown:
-        raise ChoiceError(f"there is no series {unknown[0]!r}; choose from {', '.join(SERIES)}.")
+        raise errors.choice(f"there is no series {unknown[0]!r}; choose from {', '.join(SERIES)}.")
     found = []
     for name in names:
         head = {"schema": SCHEMA, "series": name, "quick": request.quick}
@@ -268,7 +268,7 @@ def _in_time(graph: Graph, compositions: int) -> Course:
     model = SIGN(hops=2).fit(past, np.sort(labelled[:half]))
     card = SourceCard.build(model, past, np.sort(labelled[half:]), compositions=compositions)
     if past.time is None:
-        raise EmptyError(f"the graph {graph.name!r} has no order in time.")
+        raise errors.empty(f"the graph {graph.name!r} has no order in time.")
     # The first half of the spans ends where the model's past does.
     last = int(past.time.max())
     snapshots = [window for window in windows(graph, WINDOWS) if _is_later(window, last)]
@@ -285,7 +285,7 @@ def _is_later(snapshot: Snapshot, last: int) -> bool:
 def _truth(model: LinearGNN, snapshot: Snapshot) -> float:
     graph = snapshot.load()
     if not isinstance(graph, Graph) or graph.labels is None:
-        raise NoLabelsError("the snapshots of a trial need labels to score it with.")
+        raise errors.no_labels("the snapshots of a trial need labels to score it with.")
     nodes = np.arange(graph.num_nodes) if snapshot.nodes is None else snapshot.nodes
     nodes = nodes[graph.labels[nodes] >= 0]
     return float((model(graph)[nodes].argmax(axis=1) == graph.labels[nodes]).mean())

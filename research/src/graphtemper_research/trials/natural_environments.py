@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper.errors import ChoiceError, EmptyError
+from graphtemper import errors
 from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell
@@ -66,7 +66,7 @@ def cases(families: Sequence[Family], request: Request) -> Selection:
         names = [name for name in known if name in QUICK_FAMILIES] or known
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise ChoiceError(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
+        raise errors.choice(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
     found, missing, size = [], [], request.compositions
     for family in families:
         if names is not None and family.name not in names:
@@ -119,7 +119,7 @@ def summarise(cells: Sequence[Cell]) -> Rows:
             row |= _quality(found[method], method)
         rows.append(row)
     if not rows:
-        raise EmptyError(
+        raise errors.empty(
             "no page on environments: it needs a family of at least three graphs, a source, a "
             "target and one to learn from."
         )

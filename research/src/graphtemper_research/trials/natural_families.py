@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import ChoiceError
 from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.trials.graph_names import short
@@ -105,10 +105,10 @@ def task(family: str, source: str, target: str, seed: int = 1) -> Task:
     """Load a task of the benchmark by the names of its family and of two of its graphs."""
     known = {item.name: item for item in (*FAMILIES, *PAIRS_ONLY)}
     if family not in known:
-        raise ChoiceError(f"unknown family {family!r}; choose from {', '.join(known)}.")
+        raise errors.choice(f"unknown family {family!r}; choose from {', '.join(known)}.")
     for name in (source, target):
         if name not in known[family].graphs:
-            raise ChoiceError(
+            raise errors.choice(
                 f"{name!r} is not in the family {family!r}; choose from "
                 f"{', '.join(known[family].graphs)}."
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.errors import ChoiceError, EmptyError
+from graphtemper import errors
 from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness.cells import Case, Show
@@ -152,12 +152,12 @@ def choose(
     known = list(dict.fromkeys(pair.group for pair in pairs))
     unknown = [name for name in groups or () if name not in known]
     if unknown:
-        raise ChoiceError(f"unknown group {unknown[0]!r}; choose from {', '.join(known)}.")
+        raise errors.choice(f"unknown group {unknown[0]!r}; choose from {', '.join(known)}.")
     if groups is None and quick:
         groups = [name for name in QUICK_GROUPS if name in known] or known
     here, missing = present([pair for pair in pairs if groups is None or pair.group in groups])
     if not here:
-        raise EmptyError("no pair of graphs is here; `graphtemper data list` shows what is.")
+        raise errors.empty("no pair of graphs is here; `graphtemper data list` shows what is.")
     return here, missing
 
 
@@ -221,7 +221,7 @@ def later(graph: Graph) -> Indices:
 
 def _times(graph: Graph) -> Indices:
     if graph.time is None or not (graph.time != 0).any():
-        raise EmptyError(f"the graph {graph.name!r} has no order in time.")
+        raise errors.empty(f"the graph {graph.name!r} has no order in time.")
     return graph.time
 
 

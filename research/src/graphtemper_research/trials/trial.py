@@ -13,16 +13,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics, recalibrate, temperature
+from graphtemper import errors, metrics, recalibrate, temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators import stac
 from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import ChoiceError, TooFewError
 from graphtemper.estimators import ATC, DoC
 from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN, SIGN
+from graphtemper.models import SIGN
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import Recalibration
 from graphtemper.signals.observation import Observation
@@ -30,6 +29,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.models import GCN
 from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
 Indices = NDArray[np.int64]
@@ -57,12 +57,12 @@ def check_models(names: Sequence[str], known: Iterable[str] = MODELS) -> Sequenc
     --------
     >>> check_models(("MLP",))
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: unknown model 'MLP'; choose from SIGN, GCN, ...
+    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN, ...
     """
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         refused = repr(unknown[0]) if unknown else "nothing"
-        raise ChoiceError(f"unknown model {refused}; choose from {', '.join(known)}.")
+        raise errors.choice(f"unknown model {refused}; choose from {', '.join(known)}.")
     return names
 
 
@@ -106,10 +106,10 @@ def check_size(graph: Graph, fewest_nodes: int) -> None:
     --------
     >>> check_size(Graph(features=[[1.0]], edges=[], labels=[0], name="tiny"), 1000)
     Traceback (most recent call last):
-    graphtemper.errors.TooFewError: the graph 'tiny' has 1 labelled nodes; ...
+    graphtemper.errors.InputError: the graph 'tiny' has 1 labelled nodes; ...
     """
     if graph.labelled.size < fewest_nodes:
-        raise TooFewError(
+        raise errors.too_few(
             f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
             f"needs at least {fewest_nodes}."
         )

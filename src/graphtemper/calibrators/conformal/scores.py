@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
     as_array,
@@ -17,7 +18,6 @@ from graphtemper._core.checks import (
     probability_columns,
 )
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import RangeError, ShapeError, TooFewError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
@@ -119,7 +119,7 @@ def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
     """
     s = check_matrix(scores, "scores").astype(np.float64)
     if len(s) != graph.num_nodes:
-        raise TooFewError(
+        raise errors.too_few(
             f"there are {len(s)} rows but the graph has {graph.num_nodes} nodes; diffused scores "
             "need the probabilities of every node."
         )
@@ -157,8 +157,8 @@ def _uniforms(uniforms: ArrayLike | None, count: int) -> NDArray[Any]:
         return np.ones(count)
     u = as_array(uniforms, "uniforms")
     if u.shape != (count,):
-        raise ShapeError(f"uniforms must have shape ({count},), one per row, not {u.shape}.")
+        raise errors.shape(f"uniforms must have shape ({count},), one per row, not {u.shape}.")
     # Written so that NaN fails the test as well.
     if u.dtype.kind not in "fiu" or not ((u >= 0.0) & (u <= 1.0)).all():
-        raise RangeError("uniforms must be numbers in [0, 1].")
+        raise errors.range("uniforms must be numbers in [0, 1].")
     return u.astype(np.float64)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
     as_array,
@@ -26,14 +27,6 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal.scores import aps, diffuse, raps
 from graphtemper.calibrators.conformal.threshold import ladder, threshold
-from graphtemper.errors import (
-    ContentError,
-    MissingError,
-    NotFittedError,
-    OtherClassesError,
-    RangeError,
-    ShapeError,
-)
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Score = Literal["aps", "raps", "daps"]
@@ -132,7 +125,7 @@ class ConformalSets(HasParameters):
         if self.score == "aps":
             return aps(p, u)
         if graph is None:
-            raise MissingError('score "daps" averages over neighbours; pass the graph.')
+            raise errors.missing('score "daps" averages over neighbours; pass the graph.')
         return diffuse(aps(p, u), graph, self.delta)
 
     def fit(
@@ -209,11 +202,11 @@ class ConformalSets(HasParameters):
         weight = np.where(shares > 0.0, np.inf, 0.0)
         weight[here] = shares[here] * self.counts_.sum() / self.counts_[here]
         if np.isnan(self.ladder_[here]).any():
-            raise NotFittedError(
+            raise errors.not_fitted(
                 "these sets have no ladder of quantiles; fit them again to reweight."
             )
         if not (weight[here] > 0.0).any():
-            raise RangeError("target_shares are zero for every class with labelled nodes.")
+            raise errors.range("target_shares are zero for every class with labelled nodes.")
         mass = np.repeat(self.counts_[here] * weight[here] / STEPS, STEPS)
         sets = type(self)(**self.get_params())
         sets.counts_, sets.ladder_ = self.counts_, self.ladder_
@@ -227,7 +220,7 @@ class ConformalSets(HasParameters):
         self._check_fitted()
         p = check_matrix(probabilities, "probabilities")
         if p.shape[1] != self.threshold_.size:
-            raise OtherClassesError(
+            raise errors.other_classes(
                 f"the threshold is for {self.threshold_.size} classes, but probabilities has "
                 f"{p.shape[1]} columns."
             )
@@ -262,7 +255,7 @@ class ConformalSets(HasParameters):
     def from_dict(cls, content: Mapping[str, Any]) -> ConformalSets:
         """Rebuild sets from `to_dict`; raise if the record is damaged or of another version."""
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
-            raise ContentError(f"this is not a {SCHEMA} record; write one with to_dict.")
+            raise errors.content(f"this is not a {SCHEMA} record; write one with to_dict.")
         try:
             sets = cls(**{name: content[name] for name in cls().get_params()})
             sets.threshold_ = _limits(content["threshold"])
@@ -277,30 +270,30 @@ class ConformalSets(HasParameters):
             )
         except (KeyError, TypeError, ValueError) as error:
             reason = str(error).rstrip(".")
-            raise ContentError(f"the record of prediction sets is damaged: {reason}.") from error
+            raise errors.content(f"the record of prediction sets is damaged: {reason}.") from error
         if sets.counts_.shape != (size,) or sets.ladder_.shape != (size, STEPS):
-            raise ContentError("the record of prediction sets is damaged: its sizes disagree.")
+            raise errors.content("the record of prediction sets is damaged: its sizes disagree.")
         present = ~np.isnan(sets.ladder_).all(axis=1)
         if not (np.diff(sets.ladder_[present], axis=1) >= 0.0).all():
-            raise ContentError(
+            raise errors.content(
                 "the record of prediction sets is damaged: its ladder does not rise."
             )
         return sets
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "threshold_"):
-            raise NotFittedError("these prediction sets have no threshold yet; call fit first.")
+            raise errors.not_fitted("these prediction sets have no threshold yet; call fit first.")
 
 
 def _select(values: ArrayLike, rows: NDArray[np.int64], count: int, name: str) -> NDArray[Any]:
     array = as_array(values, name)
     if array.shape != (count,):
-        raise ShapeError(f"{name} must have shape ({count},), one per row, not {array.shape}.")
+        raise errors.shape(f"{name} must have shape ({count},), one per row, not {array.shape}.")
     return np.asarray(array[rows])
 
 
 def _limits(values: Any) -> FloatArray:
     limits = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
     if limits.size < 2 or np.isnan(limits).any() or np.isneginf(limits).any():
-        raise RangeError("threshold must hold a number or null for each of at least two classes")
+        raise errors.range("threshold must hold a number or null for each of at least two classes")
     return limits

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray, as_array, check_level, check_vector
-from graphtemper.errors import EmptyError, RangeError, ShapeError
 
 # 0.07 * 100 is 7.000000000000001: rounding must not skip an integer.
 _ROUNDING = 1e-12
@@ -61,13 +61,13 @@ def threshold(
     values = check_vector(scores, "scores")
     fraction = check_level(level)
     if values.size == 0:
-        raise EmptyError("scores is empty; pass at least one labelled node.")
+        raise errors.empty("scores is empty; pass at least one labelled node.")
     counts = np.ones(values.size) if weights is None else check_vector(weights, "weights")
     if counts.shape != values.shape:
-        raise ShapeError(f"weights must have shape {values.shape}, not {counts.shape}.")
+        raise errors.shape(f"weights must have shape {values.shape}, not {counts.shape}.")
     added = np.asarray(as_array(new_weight, "new_weight"), dtype=np.float64)
     if counts.min() < 0.0 or not counts.sum() > 0.0 or not (added >= 0.0).all():
-        raise RangeError("weights must not be negative, and one of them must be positive.")
+        raise errors.range("weights must not be negative, and one of them must be positive.")
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(counts[order])
     needed = fraction * (reached[-1] + added) * (1.0 - _ROUNDING)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray, check_integer, check_unit
 from graphtemper._core.estimate import DEVIATIONS, Estimate
@@ -23,7 +24,7 @@ from graphtemper._core.reproducible import stream
 from graphtemper.card import class_bias
 from graphtemper.card.class_profile import FEWEST
 from graphtemper.card.reading import Reading
-from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError, ShapeError
+from graphtemper.errors import InputError
 from graphtemper.metrics.decisions import (
     NAMES,
     RANKINGS,
@@ -208,7 +209,7 @@ class Metrics:
         """Return the metrics at thresholds of the positive class."""
         points = np.array([check_unit(x, "threshold") for x in np.ravel(np.asarray(thresholds))])
         if not points.size:
-            raise MissingError("a curve needs at least one threshold.")
+            raise errors.missing("a curve needs at least one threshold.")
         tables = self._ranked().tables(points)
         found = {name: _band(values[..., 1]) for name, values in rates(tables).items()}
         cost = None if self.costs is None else _band((self.costs * tables).sum(axis=(-2, -1)))
@@ -229,11 +230,11 @@ class Metrics:
         values = {name: np.nan_to_num(found[..., 1]) for name, found in rates(tables).items()}
         if isinstance(goal, Mapping):
             if len(goal) != 1 or not set(goal) <= {"precision", "recall"}:
-                raise ChoiceError("a condition is {'precision': 0.8} or {'recall': 0.8}.")
+                raise errors.choice("a condition is {'precision': 0.8} or {'recall': 0.8}.")
             ((name, least),) = goal.items()
             met = values[name] >= check_unit(least, name)
             if not met[0].any():
-                raise RangeError(
+                raise errors.range(
                     f"no threshold has an estimated {name} of {least:g}; ask for less."
                 )
             other = values["recall" if name == "precision" else "precision"][0]
@@ -243,7 +244,7 @@ class Metrics:
             if goal == "cost" and self.costs is not None:
                 losses = (self.costs * tables).sum(axis=(-2, -1))
             elif goal != "f1":
-                raise ChoiceError(
+                raise errors.choice(
                     f"the goal is 'f1', a condition, or with costs 'cost', not {goal!r:.60}."
                 )
             best, least = int(losses[1:].mean(axis=0).argmin()), losses.min(axis=1, keepdims=True)
@@ -255,7 +256,7 @@ class Metrics:
 
     def _ranked(self) -> _Ranked:
         if self.ranked is None:
-            raise MissingError("thresholds need a class; call metrics(positive=...).")
+            raise errors.missing("thresholds need a class; call metrics(positive=...).")
         return self.ranked
 
 
@@ -343,7 +344,7 @@ def estimate(
     if not size:
         raise InputError("only a result in memory has metrics; take it from recalibrate.")
     if positive is None and (threshold is not None or k is not None):
-        raise MissingError("a threshold and k need a class; pass positive= as well.")
+        raise errors.missing("a threshold and k need a class; pass positive= as well.")
     chosen = None if positive is None else class_number(positive, answer.class_names, classes)
     threshold = None if threshold is None else check_unit(threshold, "threshold")
     k = None if k is None else check_integer(k, "k", 1, size)
@@ -362,7 +363,7 @@ def class_number(positive: int | str, names: Sequence[str], classes: int) -> int
             return names.index(positive)
         if not positive.isdecimal():
             known = f"the graph names {', '.join(names)}" if names else "give its number"
-            raise ChoiceError(f"there is no class {positive!r:.60}; {known}.")
+            raise errors.choice(f"there is no class {positive!r:.60}; {known}.")
         positive = int(positive)
     return check_integer(positive, "positive", 0, classes - 1)
 
@@ -404,14 +405,14 @@ class _Job:
         The bias of a segment is none on average, and moves with the labels in it (partial pooling).
         """
         if segments.shape != self.predicted.shape:
-            raise ShapeError(
+            raise errors.shape(
                 f"segments must name one for each of the {self.predicted.size} nodes, not have "
                 f"shape {segments.shape}."
             )
         segments = segments.astype(str) if segments.dtype == object else segments
         names, index = np.unique(segments, return_inverse=True)
         if names.size > MOST_SEGMENTS:
-            raise RangeError(
+            raise errors.range(
                 f"there are {names.size} segments, over the {MOST_SEGMENTS} that are allowed; "
                 "merge some."
             )

@@ -14,11 +14,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper import metrics as scores
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.version import __version__
-from graphtemper.errors import ChoiceError, InputError
+from graphtemper.errors import InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.diagnosis import diagnosis
@@ -136,7 +137,7 @@ def schema(of: SchemaName = "report") -> Row:
     ['over-confident', 'under-confident', 'calibrated', 'unknown']
     """
     if of not in get_args(SchemaName):
-        raise ChoiceError(f"there is no schema of {of!r:.40}; choose report or recalibration.")
+        raise errors.choice(f"there is no schema of {of!r:.40}; choose report or recalibration.")
     file = resources.files("graphtemper.recalibration.report").joinpath(f"{of}_schema.json")
     parsed: Row = json.loads(file.read_text("utf-8"))
     return parsed

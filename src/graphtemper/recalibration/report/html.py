@@ -18,8 +18,9 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
+from graphtemper import errors
 from graphtemper._core.printable import printable
-from graphtemper.errors import ConflictError, MissingExtraError
+from graphtemper.errors import MissingExtraError
 
 
 def render_page(
@@ -90,7 +91,7 @@ def _printable(value: Any) -> Any:
 def check_name(path: str | os.PathLike[str]) -> None:
     """Refuse a file whose name does not end as that of a page."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ConflictError(f"cannot write {path}; the report is an .html file.")
+        raise errors.conflict(f"cannot write {path}; the report is an .html file.")
 
 
 def check_extra() -> None:

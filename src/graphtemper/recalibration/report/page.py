@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from graphtemper import errors
 from graphtemper._core.files import atomic_write
 from graphtemper._core.safe_reading import parse_json, read_bytes
-from graphtemper.errors import DamagedError, RangeError, VersionError
+from graphtemper.errors import VersionError
 from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
@@ -34,7 +35,7 @@ def write_report(
     check_name(path)
     page = render(content(result, name, date, metrics)).encode("utf-8")
     if len(page) > MAX_BYTES:
-        raise RangeError(
+        raise errors.range(
             f"the report has {len(page)} bytes, more than the limit of {MAX_BYTES}; use a card "
             "with fewer environments, or shorter class names."
         )
@@ -49,7 +50,7 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
         match = _BLOCK.search(read_bytes(source, MAX_BYTES).decode("utf-8"))
         block: Any = None if match is None else parse_json(match.group(1))
     except ValueError as error:
-        raise DamagedError(f"{source} cannot be read as a report: {error}") from error
+        raise errors.damaged(f"{source} cannot be read as a report: {error}") from error
     if not isinstance(block, dict) or block.get("schema") != SCHEMA:
         raise VersionError(f"{source} holds no report with the schema {SCHEMA}; write it again.")
     return block

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import TableError
 from graphtemper.scale.evidence.sums import Moments, total
 from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
 from graphtemper.signals import pointwise as signals
@@ -60,7 +60,7 @@ class LogitSums(NamedTuple):
     def total(cls, parts: Sequence[LogitSums]) -> LogitSums:
         """Return the sums of parts, in their order."""
         if not parts:
-            raise TableError("there are no rows of logits; every file is empty.")
+            raise errors.table("there are no rows of logits; every file is empty.")
         moments, sketches, sums, spread = zip(*parts, strict=True)
         return cls(total(moments), total(sketches), total(sums), max(spread))
 

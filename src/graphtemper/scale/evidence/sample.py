@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError, MissingError, OtherModelError
+from graphtemper.errors import InputError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
@@ -124,7 +125,7 @@ class Given:
         known = self.logits(nodes)
         if not receptive_field.agree(found, known):
             node = int(nodes[np.abs(found - known).max(axis=1).argmax()])
-            raise OtherModelError(
+            raise errors.other_model(
                 f"within {depth} edges the model does not give the logits of node {node}; give the "
                 "number of its layers as hops, and check that logits and tables are of one graph."
             )
@@ -139,7 +140,7 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float,
     """Return the evidence of a sample of the pool, the mean log degree, and what to say of it."""
     depth = layers(given.model) if hops is None else check_integer(hops, "hops", 1)
     if depth is None:
-        raise MissingError("the model does not say how far it reads; give its layers as hops.")
+        raise errors.missing("the model does not say how far it reads; give its layers as hops.")
     drawn, replaced = draw(given.whole, given.pool, size, given.seed)
     if drawn.size < LEAST:
         raise InputError(_TOO_LARGE)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import DamagedError, FileError, InputError, TableError
+from graphtemper.errors import FileError, InputError
 from graphtemper.models.logit_files import LOGITS, NODE, read_array
 from graphtemper.models.predictor import checked_logits
 from graphtemper.scale.parquet import Place, Table, arrow, file_name, to_floats
@@ -39,7 +40,9 @@ class LogitTables:
         found = sorted(name for name in table.columns if name.startswith("logit_"))
         if LOGITS not in table.columns and found != sorted(_columns(num_classes)):
             said = f"{len(found)} columns of logits for {num_classes} classes"
-            raise TableError(f"{table.files[0]} has {said}; name them logit_0, logit_1, and so on.")
+            raise errors.table(
+                f"{table.files[0]} has {said}; name them logit_0, logit_1, and so on."
+            )
         return cls(table, num_classes)
 
     @property
@@ -75,7 +78,7 @@ class LogitTables:
                 return values.reshape(-1, self.num_classes)
         except pyarrow.ArrowException:
             pass
-        raise TableError(f"{file}: logits must hold {self.num_classes} numbers in every row.")
+        raise errors.table(f"{file}: logits must hold {self.num_classes} numbers in every row.")
 
 
 def _columns(num_classes: int) -> list[str]:
@@ -86,7 +89,7 @@ def _checked(values: NDArray[Any], name: str, row: int) -> NDArray[Any]:
     try:
         return checked_logits(values, len(values)) if len(values) else values
     except InputError as error:
-        raise DamagedError(f"{name}, from row {row} on: {error}") from error
+        raise errors.damaged(f"{name}, from row {row} on: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +141,7 @@ def open_logits(place: Place, num_classes: int) -> LogitParts:
     --------
     >>> open_logits("logits.xlsx", 2)
     Traceback (most recent call last):
-    graphtemper.errors.TableError: cannot read logits from logits.xlsx; save them as .npy, ...
+    graphtemper.errors.FileError: cannot read logits from logits.xlsx; save them as .npy, ...
     """
     path = Path(place)
     if path.is_dir() or path.suffix in ("", ".parquet"):
@@ -156,7 +159,7 @@ def read_logits(place: Place, num_nodes: int, num_classes: int) -> FloatArray:
         nodes = np.concatenate([as_numbers(some, num_nodes) for some in names])
         check_all(np.bincount(nodes, minlength=num_nodes) > 0)
     except (InputError, FileError) as error:
-        raise DamagedError(f"{place}: {error}") from error
+        raise errors.damaged(f"{place}: {error}") from error
     return np.asarray(logits[np.argsort(nodes)])
 
 
@@ -164,11 +167,13 @@ def as_numbers(names: Any, num_nodes: int) -> NDArray[Any]:
     """Return the names of nodes as integers, or refuse them."""
     nodes = np.asarray(names)
     if nodes.dtype.kind not in "iu" or ((nodes < 0) | (nodes >= num_nodes)).any():
-        raise TableError(f"the column node must hold integers from 0 to {num_nodes - 1}.")
+        raise errors.table(f"the column node must hold integers from 0 to {num_nodes - 1}.")
     return nodes
 
 
 def check_all(seen: NDArray[np.bool_]) -> None:
     """Refuse logits in which a node is missing; as many rows as nodes then repeat another."""
     if not seen.all():
-        raise DamagedError(f"node {seen.argmin()} is missing; name 0 to {seen.size - 1} each once.")
+        raise errors.damaged(
+            f"node {seen.argmin()} is missing; name 0 to {seen.size - 1} each once."
+        )

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper.models import losses  # noqa: E402
+from graphtemper_research.models import losses  # noqa: E402
 
 
 def test_losses_are_their_formulas():

@@ -1,41 +1,28 @@
 r"""The graph convolutional network of Kipf and Welling (2017): trained with torch, run with NumPy.
 
 A layer is :math:`H' = S H W + b` with the self-loop operator S of `graphtemper.graph.operators`,
-and there is a rectifier between layers. Only ``fit`` needs torch (extra ``[pyg]``): a saved model
-predicts with the core package alone.
+and there is a rectifier between layers. Only ``fit`` needs torch.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import errors
 from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.parameters import HasParameters
-from graphtemper.errors import (
-    ChoiceError,
-    ContentError,
-    MissingError,
-    MissingExtraError,
-    NotFittedError,
-    RangeError,
-    TooFewError,
-)
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models.losses import named
 from graphtemper.models.passes import ProjectedPasses
 from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
-from graphtemper.models.saved import check_fields, finite_array, save
+from graphtemper_research.models.losses import named
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-FORMAT = "graphtemper.gcn/1"
 
 
 class GCN(HasParameters):
@@ -54,7 +41,7 @@ class GCN(HasParameters):
     dropout : float
         Fraction of hidden units dropped in training; the input features are not dropped.
     loss : {"cross-entropy", "focal", "gcl"}
-        Training loss; see `graphtemper.models.losses`.
+        Training loss; see `graphtemper_research.models.losses`.
     gamma : float, optional
         Strength of the focal or GCL loss; None means that loss's default.
     seed : int
@@ -97,15 +84,15 @@ class GCN(HasParameters):
         self.epochs = check_integer(epochs, "epochs", 1)
         self.lr = check_number(lr, "lr")
         if not 0 < self.lr < float("inf"):
-            raise RangeError(f"lr must be positive and finite, not {lr}.")
+            raise errors.range(f"lr must be positive and finite, not {lr}.")
         self.weight_decay = check_number(weight_decay, "weight_decay")
         if not 0 <= self.weight_decay < float("inf"):
-            raise RangeError(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
+            raise errors.range(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
         self.dropout = check_number(dropout, "dropout")
         if not 0 <= self.dropout < 1:
-            raise RangeError(f"dropout must be in [0, 1), not {dropout}.")
+            raise errors.range(f"dropout must be in [0, 1), not {dropout}.")
         if not isinstance(loss, str):
-            raise ChoiceError(f"loss must be the name of a loss, not {type(loss).__name__}.")
+            raise errors.choice(f"loss must be the name of a loss, not {type(loss).__name__}.")
         self.loss = loss
         self.gamma = None if gamma is None else check_number(gamma, "gamma")
         named(self.loss, self.gamma)
@@ -141,24 +128,19 @@ class GCN(HasParameters):
         progress
             Called with (epoch, number of epochs) after every epoch.
         """
-        try:
-            from graphtemper.models._gcn_training import Settings, train
-        except ImportError as error:
-            raise MissingExtraError(
-                "training a GCN needs torch; run pip install 'graphtemper[pyg]'."
-            ) from error
+        from graphtemper_research.models.gcn_training import Settings, train
 
         if patience is not None:
             check_integer(patience, "patience", 1)
             if val_nodes is None:
-                raise MissingError(
+                raise errors.missing(
                     "patience needs val_nodes=..., the nodes that it is measured on."
                 )
         graph = as_graph(graph)
         check_one_node_type(graph, "GCN")
         rows, labels = select_labelled(graph, nodes)
         if np.unique(labels).size < 2:
-            raise TooFewError("the nodes have one class; fit needs at least two.")
+            raise errors.too_few("the nodes have one class; fit needs at least two.")
         trained = train(
             graph,
             operator(graph, "self-loop"),
@@ -204,38 +186,6 @@ class GCN(HasParameters):
             signal = multiply(matrix, project(np.maximum(signal, 0.0), weights)) + bias
         return np.asarray(signal, dtype=np.float32)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as ``.npz`` (no pickle); `graphtemper.models.load` reads it."""
-        self._check_fitted()
-        arrays: dict[str, NDArray[Any]] = {}
-        for depth, (weights, bias) in enumerate(self.layers_):
-            arrays |= {f"weights_{depth}": weights, f"bias_{depth}": bias}
-        save(path, {"format": FORMAT, **self.get_params()}, arrays)
-
     def _check_fitted(self) -> None:
         if not hasattr(self, "layers_"):
-            raise NotFittedError("this GCN is not fitted; call fit(graph, nodes).")
-
-
-def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GCN:
-    """Rebuild a saved model from its header and arrays; `graphtemper.models.load` calls this."""
-    check_fields(header, GCN().get_params())
-    model = GCN(**header)
-    model.layers_ = [_layer(arrays, depth) for depth in range(model.layers)]
-    for depth, (weights, _) in enumerate(model.layers_[1:], start=1):
-        if weights.shape[0] != model.hidden or model.layers_[depth - 1][0].shape[1] != model.hidden:
-            raise ContentError(f"weights_{depth} does not fit {model.hidden} hidden units.")
-    if model.layers_[-1][1].size < 2:
-        raise ContentError("the last layer has one output; a classifier needs two classes or more.")
-    return model
-
-
-def _layer(
-    arrays: dict[str, NDArray[Any]], depth: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    weights, bias = (finite_array(arrays, f"{kind}_{depth}") for kind in ("weights", "bias"))
-    if weights.ndim != 2 or 0 in weights.shape or bias.shape != weights.shape[1:]:
-        raise ContentError(
-            f"weights_{depth} {weights.shape} and bias_{depth} {bias.shape} disagree."
-        )
-    return weights.astype(np.float32), bias.astype(np.float32)
+            raise errors.not_fitted("this GCN is not fitted; call fit(graph, nodes).")

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphtemper.errors import RangeError
+from graphtemper import errors
+from graphtemper.calibrators.torch_sparse import product, threads_for
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply
-from graphtemper.models.losses import Loss
-from graphtemper.models.torch_sparse import product, threads_for
+from graphtemper_research.models.losses import Loss
 
 Progress = Callable[[int, int], None]
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -86,7 +86,7 @@ def _train(
         optimiser.step()
         losses[epoch - 1] = loss.item()
         if not np.isfinite(losses[epoch - 1]):
-            raise RangeError(
+            raise errors.range(
                 f"the training loss is {losses[epoch - 1]} in epoch {epoch}; "
                 "scale the features or lower lr."
             )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from graphtemper.errors import ChoiceError, ConflictError, RangeError
+from graphtemper import errors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,15 +89,15 @@ def named(loss: str, gamma: float | None = None) -> Loss:
     --------
     >>> named("hinge")
     Traceback (most recent call last):
-    graphtemper.errors.ChoiceError: unknown loss 'hinge'; use one of cross-entropy, focal, gcl.
+    graphtemper.errors.InputError: unknown loss 'hinge'; use one of cross-entropy, focal, gcl.
     """
     if loss not in LOSSES:
-        raise ChoiceError(f"unknown loss {loss!r}; use one of {', '.join(LOSSES)}.")
+        raise errors.choice(f"unknown loss {loss!r}; use one of {', '.join(LOSSES)}.")
     function = LOSSES[loss]
     if gamma is None:
         return function
     if function is cross_entropy:
-        raise ConflictError("cross-entropy has no gamma; leave gamma out or use focal or gcl.")
+        raise errors.conflict("cross-entropy has no gamma; leave gamma out or use focal or gcl.")
     if not 0 < gamma < float("inf"):
-        raise RangeError(f"gamma must be positive and finite, not {gamma}.")
+        raise errors.range(f"gamma must be positive and finite, not {gamma}.")
     return lambda logits, labels: function(logits, labels, gamma)
