@@ -106,10 +106,10 @@ APART = {
     "modules": "benchmarks.modules",
     "sampling": "benchmarks.large",
     "scaling": "benchmarks.scaling",
-    "months": "readme",
+    "months": "graphtemper_research.trials.months",
 }
 """Results with commands of their own, by module: speed, which is measured alone on the machine,
-graphs larger than memory, and ``scripts/readme.py --measure``."""
+graphs larger than memory, and the months of the README."""
 
 PICTURES = ("leaderboard", "atlas_bench", "decisions", *paper.FIGURES)
 """Results whose picture is committed, because a page shows it."""
@@ -159,19 +159,6 @@ def reduced(path: Path) -> bytes:
         small = picture.convert("RGB").resize(round(0.6 * side) for side in picture.size)
         small.quantize(64, Image.Quantize.FASTOCTREE).save(stream, "png", optimize=True)
     return stream.getvalue()
-
-
-def pages(out: Path) -> None:
-    """Write the pages that are made of several results."""
-    from graphtemper_research.gats import systems
-    from graphtemper_research.paper.audit_page import render
-    from graphtemper_research.paper.results_page import write_results
-
-    write_results(out, out.parent / "results.md")
-    write_text(out.parent / "audit.md", render(out))
-    calibrators = out.parent / "calibrators.md"
-    if calibrators.is_file():
-        write_text(calibrators, systems.filled(calibrators.read_text("utf-8"), out))
 
 
 def stale(out: Path) -> dict[str, str]:
@@ -257,7 +244,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finished = [job for job in jobs if done(job, chosen.work)]
     for job in finished:
         collect(job, chosen.work, chosen.out)
-    pages(chosen.out)
+    from graphtemper_research.pages import pages  # needs torch
+
+    for path, text in pages(chosen.out.parents[1]).items():
+        write_text(path, text)
     return int(len(finished) < len(jobs))
 
 

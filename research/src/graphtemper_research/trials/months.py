@@ -1,108 +1,37 @@
-"""Fill the parts of the README that are measured: its example, its picture and its table.
+"""The months of the README: a GCN trained on US counties in July 2020, and every later month.
 
-    python scripts/readme.py --measure   # follow the months again; needs torch and graphs
-    python scripts/readme.py             # write what the result files say into README.md
+    python -m graphtemper_research.trials.months README.md docs/results    # needs torch and graphs
 
-The example and the picture are one story: a GCN that was trained on the counties of the United
-States in July 2020, and every later month of that family of graphs. `--measure` runs the README's
-own lines and keeps what they print in docs/results/months.json, next to the picture.
+It runs the README's own lines and keeps what they print in ``months.json``, beside the picture.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
-import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results"
-FILE, PICTURE = RESULTS / "months.json", RESULTS / "months.png"
-MONTHS = [
-    "2020-08",
-    "2020-09",
-    "2020-10",
-    "2020-11",
-    "2020-12",
-    "2021-01",
-    "2021-03",
-    "2021-04",
-    "2021-05",
-]
+from graphtemper_research.harness import provenance
+from graphtemper_research.harness.outcome import write_text
+
+MONTHS = (
+    *(f"2020-{month:02}" for month in (8, 9, 10, 11, 12)),
+    *(f"2021-{month:02}" for month in (1, 3, 4, 5)),
+)
 
 
-def main(arguments: list[str]) -> None:
-    """Measure if asked to, then fill the README."""
-    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-    from graphtemper_research.harness import provenance
-
-    if "--measure" in arguments:
-        found = measure(README.read_text("utf-8"))
-        measured = provenance.stamp("python scripts/readme.py --measure")
-        FILE.write_text(json.dumps({"measured": measured} | found, indent=1) + "\n", "utf-8")
+def main(readme: Path, folder: Path) -> None:
+    """Measure, and write the result and its picture."""
     from graphtemper.recalibration.report.style import draw
 
-    found = json.loads(FILE.read_text("utf-8"))
-    if "--measure" in arguments:
-        draw(PICTURE, lambda figure: chart(figure, found["months"]), width=7.2, height=2.9)
-    README.write_text(filled(README.read_text("utf-8")), "utf-8")
-
-
-def filled(text: str) -> str:
-    """Return the README with its measured parts as the result files have them."""
-    import evidence
-
-    found = json.loads(FILE.read_text("utf-8"))
-    results = evidence.Results(RESULTS)
-    table = evidence.table(evidence.SUMMARY_HEAD, evidence.summary(results))
-    parts = {
-        "caption": caption(found["months"]),
-        "printed": f"```text\n{found['printed']}\n```",
-        "truth": f"The true accuracy of that month, which nothing above has seen: "
-        f"{found['true_accuracy']:.1%}.",
-        "table": table.strip(),
-        "labels": evidence.labels_words(results),
-    }
-    for name, part in parts.items():
-        text, count = re.subn(
-            f"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
-            lambda match, part=part: f"{match[1]}{part}\n{match[2]}",
-            text,
-            flags=re.S,
-        )
-        if count != 1:
-            raise ValueError(f"README.md needs the comments <!-- {name} --> and <!-- /{name} -->.")
-    return text
-
-
-def caption(months: list[dict[str, Any]]) -> str:
-    """Say in a sentence what the picture shows."""
-    count = len(months)
-    held = {
-        kind: sum(row[kind]["low"] <= row["true"] <= row[kind]["high"] for row in months)
-        for kind in ("card", "learned")
-    }
-    names = {
-        "nothing": "doing nothing",
-        "source": "at the source temperature (calibrated once, in July)",
-        "card": "by graphtemper without labels",
-        "learned": "with those of the months before",
-        "labels": "with 50 labels of the month itself",
-    }
-    errors = {key: sum(row["ece"][key] for row in months) / count for key in names}
-    listed = [f"{errors[key]:.3f} {name}" for key, name in names.items()]
-    return (
-        f"A GCN trained on US counties in July 2020, and {count} later months of the data. Black: "
-        "the true accuracy, known a month later. Orange: estimated without any label; the 90 % "
-        f"interval holds the truth in {held['card']} of {count} months. Blue: with the labels of "
-        f"the months before; it does in {held['learned']} of {count}. Mean calibration error (ECE: "
-        "the gap between confidence and accuracy): "
-        f"{', '.join(listed[:-1])}, and {listed[-1]}."
-    )
+    found = measure(readme.read_text("utf-8"))
+    command = "python -m graphtemper_research.trials.months README.md docs/results"
+    content = {"measured": provenance.stamp(command)} | found
+    write_text(folder / "months.json", provenance.text(content))
+    draw(folder / "months.png", lambda f: chart(f, found["months"]), width=7.2, height=2.9)
 
 
 def trained() -> tuple[Any, Any, Any, Any]:
@@ -218,4 +147,4 @@ def chart(figure: Any, months: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*map(Path, sys.argv[1:]))
