@@ -91,7 +91,6 @@ JOBS = (
     _bench("sessions", "sessions"),
     _bench("sets", "sets"),
     _bench("paper-setting", "paper_setting"),
-    _bench("natural-pairs", "natural_shifts"),
     _bench("controls", "controls"),
     _bench("monitoring", "monitoring"),
     _module("gats", "calibrators_in_distribution", ".protocol"),

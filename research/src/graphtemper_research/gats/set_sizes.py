@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors, temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import stream
+from graphtemper import Graph, errors, temperature
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.graph.graph import Graph
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness.numeric import FloatArray, stream
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.provenance import stamp, text
 from graphtemper_research.models import GCN

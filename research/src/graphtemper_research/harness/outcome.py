@@ -116,7 +116,7 @@ class Outcome:
     settings: Mapping[str, Any]
     comparisons: Sequence[Comparison]
     rows: Sequence[Row]
-    draw: Callable[[Figure], None] = field(repr=False)
+    draw: Callable[[Figure], None] | None = field(repr=False)
     size: tuple[float, float] = (7.0, 3.2)
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Who measured it (`graphtemper_research.harness.provenance.stamp`)."""
@@ -134,13 +134,15 @@ class Outcome:
         }
 
     def write(self, folder: Path) -> list[Path]:
-        """Write ``name.json``, ``name.csv`` and ``name.png``; return their paths."""
-        from graphtemper.recalibration.report.style import draw
+        """Write ``name.json``, ``name.csv``, and ``name.png`` if drawn; return their paths."""
+        from graphtemper_research.harness.style import draw
 
-        paths = [folder / f"{self.name}.{kind}" for kind in ("json", "csv", "png")]
+        paths = [folder / f"{self.name}.{kind}" for kind in ("json", "csv")]
         write_text(paths[0], provenance.text(self.to_dict()))
         write_text(paths[1], _csv(self.to_dict()["rows"]))
-        draw(paths[2], self.draw, width=self.size[0], height=self.size[1])
+        if self.draw is not None:
+            paths.append(folder / f"{self.name}.png")
+            draw(paths[-1], self.draw, width=self.size[0], height=self.size[1])
         return paths
 
 

@@ -137,7 +137,7 @@ class Bench:
     sections
         Keys of the rows: the tables of each combination of their values stand together.
     draw, size
-        Draws the picture; its width and height in inches.
+        Draws the picture, if there is one; its width and height in inches.
     settings
         Returns what the page states about the run.
     """
@@ -151,21 +151,21 @@ class Bench:
     bars: Compare
     tables: Sequence[Table]
     terminal: Sequence[Table]
-    draw: Callable[[Figure, Sequence[Row], Sequence[Cell]], None]
-    size: Callable[[Sequence[Row]], tuple[float, float]]
+    draw: Callable[[Figure, Sequence[Row], Sequence[Cell]], None] | None = None
+    size: Callable[[Sequence[Row]], tuple[float, float]] = lambda rows: (8.0, 4.0)
     sections: Sequence[str] = ("model",)
     settings: Callable[[Sequence[Cell], Sequence[Row]], Mapping[str, Any]] = usual_settings
 
     def outcome(self, cells: Sequence[Cell], missing: Sequence[str] = ()) -> Outcome:
         """Summarise finished cells."""
-        rows = self.rows(cells)
+        rows, draw = self.rows(cells), self.draw
         return Outcome(
             name=self.name,
             title=self.title,
             settings=self.settings(cells, rows),
             comparisons=[*self.bars(rows, cells), *skipped(missing)],
             rows=rows,
-            draw=lambda figure: self.draw(figure, rows, cells),
+            draw=None if draw is None else lambda figure: draw(figure, rows, cells),
             size=self.size(rows),
             measured=stamp(
                 f"graphtemper {self.command}", sum(cell.get("cpu_seconds", 0.0) for cell in cells)
@@ -259,7 +259,7 @@ def _in_processes(
 
 
 def publish(bench: Bench, outcome: Outcome, out: Path) -> list[Path]:
-    """Write ``name.json``, ``name.csv``, ``name.png`` and the page; return their paths."""
+    """Write ``name.json``, ``name.csv``, the page and the picture, if any; return the paths."""
     page = out / f"{bench.name}.md"
     paths = outcome.write(out)
     write_text(page, bench.page(outcome.to_dict()))

@@ -25,7 +25,7 @@ MONTHS = (
 
 def main(readme: Path, folder: Path) -> None:
     """Measure, and write the result and its picture."""
-    from graphtemper.recalibration.report.style import draw
+    from graphtemper_research.harness.style import draw
 
     found = measure(readme.read_text("utf-8"))
     command = "python -m graphtemper_research.trials.months README.md docs/results"
@@ -122,7 +122,7 @@ def stated(answer: Any) -> dict[str, Any]:
 
 def chart(figure: Any, months: list[dict[str, Any]]) -> None:
     """Draw estimates with intervals, and the truth."""
-    from graphtemper.recalibration.report import style
+    from graphtemper_research.harness import style
 
     axes = figure.subplots()
     places = range(len(months))

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper import SourceCard, metrics, recalibrate, temperature
+from graphtemper import Graph, SourceCard, metrics, recalibrate, temperature
 from graphtemper.card import atlas
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import predict
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import made_by, write_text
