@@ -19,7 +19,7 @@ from graphtemper.monitor import (
     follow,
 )
 from graphtemper.scale import recalibrate as recalibrate_stored
-from graphtemper.scale.logits import logit_tables
+from graphtemper.scale import logit_tables
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

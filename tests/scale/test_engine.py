@@ -15,8 +15,8 @@ import pytest
 
 from graphtemper.errors import ClusterError, FileError
 from graphtemper.scale import OnDask, Serial, connected, recalibrate, streaming
-from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitArray
+from graphtemper.scale.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.logit_tables import LogitArray
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.runner import Request, run
 

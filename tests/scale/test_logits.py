@@ -10,9 +10,9 @@ from tests.helpers import raises
 from graphtemper import recalibrate as in_memory
 from graphtemper import temperature
 from graphtemper.scale import Serial, recalibrate, streaming
-from graphtemper.scale.logits import logit_tables
-from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitArray
+from graphtemper.scale import logit_tables
+from graphtemper.scale.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.logit_tables import LogitArray
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -8,7 +8,7 @@ from tests.helpers import raises
 
 from graphtemper.scale import recalibrate
 from graphtemper.scale.output_directory import atomic_directory
-from graphtemper.scale.streaming import write_probabilities
+from graphtemper.recalibration.streaming import write_probabilities
 
 pytest.importorskip("pyarrow")
 PART = [(np.arange(1), np.full((1, 2), 0.5))]

@@ -9,8 +9,8 @@ from tests.helpers import raises
 from graphtemper import recalibrate as in_memory
 from graphtemper.errors import InputError
 from graphtemper.scale import recalibrate
-from graphtemper.scale.evidence import sample as sampling
-from graphtemper.scale.evidence.sample import Measured, merged, spread
+from graphtemper.signals import sample as sampling
+from graphtemper.signals.sample import Measured, merged, spread
 
 from .conftest import pa, pq, stored, written
 

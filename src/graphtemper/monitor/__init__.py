@@ -18,7 +18,7 @@ from graphtemper.monitor.snapshots import Snapshot, find_logits, find_snapshots,
 from graphtemper.monitor.standing import Standing, read_log
 from graphtemper.monitor.track_record import Scored, track_record
 from graphtemper.monitor.watch import fingerprint, follow
-from graphtemper.scale.logits.logit_tables import LogitArray
+from graphtemper.scale.logit_tables import LogitArray
 
 __all__ = [
     "Change",

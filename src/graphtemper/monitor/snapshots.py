@@ -23,9 +23,9 @@ from graphtemper._core.stamps import stamp
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.models.logit_files import ARRAYS, EXPECTED
-from graphtemper.scale.logits.logit_tables import LogitParts, open_logits
+from graphtemper.scale.logit_tables import LogitParts, open_logits
 from graphtemper.scale.parquet import parquet_files
-from graphtemper.scale.recalibration import Tables
+from graphtemper.recalibration.stored import Tables
 
 TABLES = ("logits", "edges", "nodes")
 """Folders of a snapshot in Parquet, see `graphtemper.scale.recalibrate`."""

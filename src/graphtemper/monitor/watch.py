@@ -21,7 +21,7 @@ from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.snapshots import Snapshot
 from graphtemper.recalibration.job import recalibrate
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.recalibration import Tables, of_logits
+from graphtemper.recalibration.stored import Tables, of_logits
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""

@@ -11,7 +11,7 @@ Dask and pyarrow (extra ``scale``) are imported only where they are needed.
 """
 
 from graphtemper.scale.engine import OnDask, Serial, connected
-from graphtemper.scale.recalibration import StoredRecalibration, recalibrate
+from graphtemper.recalibration.stored import StoredRecalibration, recalibrate
 from graphtemper.scale.stored_graph import StoredGraph
 
 __all__ = ["OnDask", "Serial", "StoredGraph", "StoredRecalibration", "connected", "recalibrate"]

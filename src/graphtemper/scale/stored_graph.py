@@ -23,7 +23,7 @@ from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import column_moments
 from graphtemper.models.logit_files import NODE
 from graphtemper.scale.engine import Engine, each
-from graphtemper.scale.evidence.sums import Moments, distinct, limit, total
+from graphtemper.scale.sums import Moments, distinct, limit, total
 from graphtemper.scale.parquet import File, Place, Table, arrow, to_floats, to_numbers
 from graphtemper.signals.passes import Keys, mixed
 

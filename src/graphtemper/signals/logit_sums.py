@@ -10,8 +10,8 @@ import numpy as np
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.scale.evidence.sums import Moments, total
-from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.sums import Moments, total
+from graphtemper.scale.confidence_sketch import ConfidenceSketch
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.evidence import Evidence, Probe, check_logit_size

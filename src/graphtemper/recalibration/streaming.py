@@ -21,10 +21,10 @@ from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.recalibration.answer import from_atlas
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.scale.engine import Engine, each
-from graphtemper.scale.evidence.logit_sums import LogitSums
-from graphtemper.scale.evidence.sums import limit, total
-from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitParts, as_numbers, check_all
+from graphtemper.signals.logit_sums import LogitSums
+from graphtemper.scale.sums import limit, total
+from graphtemper.scale.confidence_sketch import REACH, ConfidenceSketch
+from graphtemper.scale.logit_tables import LogitParts, as_numbers, check_all
 from graphtemper.scale.parquet import arrow
 from graphtemper.signals import sampling
 from graphtemper.signals.evidence import Probe

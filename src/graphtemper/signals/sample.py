@@ -39,7 +39,7 @@ from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.recalibration.reasons import Reason, sample_run
 from graphtemper.scale.stored_graph import StoredWhole
-from graphtemper.scale.streaming import Pool
+from graphtemper.recalibration.streaming import Pool
 from graphtemper.signals import evidence, receptive_field, sampling
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import (

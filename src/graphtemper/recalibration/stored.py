@@ -1,7 +1,7 @@
 """Recalibration of logits that are stored in files, with or without the graph and the model.
 
 One pass over the logits computes sums, which is all that a temperature needs; a second one writes
-probabilities. The model runs on a sample of the nodes (`graphtemper.scale.evidence.sample`). From
+probabilities. The model runs on a sample of the nodes (`graphtemper.signals.sample`). From
 logits alone a card can use confidence signals only, and without features a change of the class
 shares cannot be noticed: the answer says so, and the verdict is at most ``caution``.
 """
@@ -25,14 +25,14 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import recalibrate as recalibrate_in_memory
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale import streaming
+from graphtemper.recalibration import streaming
 from graphtemper.scale.engine import SERIAL, Engine, OnDask
-from graphtemper.scale.evidence import sample as sampled
-from graphtemper.scale.logits.logit_tables import LogitParts, open_logits, read_logits
+from graphtemper.signals import sample as sampled
+from graphtemper.scale.logit_tables import LogitParts, open_logits, read_logits
 from graphtemper.scale.output_directory import atomic_directory
 from graphtemper.scale.parquet import Place
 from graphtemper.scale.stored_graph import StoredGraph, StoredWhole, load, moments_of, some_links
-from graphtemper.scale.streaming import sums_of, survey, write_parts
+from graphtemper.recalibration.streaming import sums_of, survey, write_parts
 
 ANSWER = "_answer.json"
 """The file of a result's directory that holds the answer; the others are Parquet."""
@@ -235,7 +235,7 @@ def of_logits(
     --------
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
-    >>> from graphtemper.scale.logits.logit_tables import LogitArray
+    >>> from graphtemper.scale.logit_tables import LogitArray
     >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
     >>> model = SIGN(hops=1).fit(g, range(300))
     >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
