@@ -227,7 +227,7 @@ class Source:
         )
         if self.own is not None and not moved:
             share_own_views(self.own, observation)
-        return observation.at(self.probe.temperature)
+        return observation
 
     @cached_property
     def _unlabelled(self) -> Graph:
@@ -272,7 +272,8 @@ class Source:
             families=frozenset(shift.families),
             signals=self._signals(observation),
             accuracy=float((observation.predictions[part] == labels).mean()),
-            temperature=temperature.solve(observation.logits[part], labels).temperature,
+            temperature=temperature.solve(observation.logits[part], labels).temperature
+            / self.probe.temperature,
         )
         return point, NodeRows.draw(observation, self.labels, self.probe)
 

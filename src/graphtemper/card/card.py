@@ -222,7 +222,7 @@ class SourceCard:
             privacy=privacy,
         )
         weight = card.effective_nodes / card.num_nodes
-        profile = ClassProfile.of_source(source.observation, plan.labels, weight)
+        profile = ClassProfile.of_source(source.logits, plan.labels, weight)
         card = replace(card, class_profile=profile, atlas_nodes=atlas_nodes).as_stored()
         for number, (other, chosen) in enumerate(plan.environments, start=1):
             name = labelled.free_name(other.name or f"environment {number}", card.environments)
@@ -361,7 +361,9 @@ class SourceCard:
             logits = predict(predictor, probe_graph(self.num_features))
         except GraphTemperError as error:
             given = f"on a test graph with the card's {self.num_features} feature columns"
-            raise type(error)(f"{given}: {error}") from error
+            known = type(error)(f"{given}: {error}")
+            known.code = error.code
+            raise known from error
         except Exception as error:  # the model may raise anything
             raise ModelError(
                 "the model failed on a test graph of six nodes, which it could run when the card "

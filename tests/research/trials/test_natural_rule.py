@@ -16,7 +16,7 @@ def test_the_rule_of_the_page_is_that_of_the_library(card, model):
 
     graph = block_model(6)
     moved = graph.replace(features=graph.features + 0.7)
-    reading = read(card, Observation(model, moved).at(card.temperature))
+    reading = read(card, Observation(model, moved))
     claimed = float(np.log(reading.evidence.confidence / (1.0 - reading.evidence.confidence)))
     low = {"confidence": claimed, "second": reading.natural_centre, "atlas": 9.0, "accuracy": 0.5}
     assert natural_rule.RULES["second opinion"](low) == pytest.approx(reading.natural_centre)

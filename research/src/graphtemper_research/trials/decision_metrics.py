@@ -146,7 +146,7 @@ def natural(
         for method, (known, given) in asked.items():
             logits = seen.observation.logits
             found = answer(seen.reading(known), logits, given)
-            p = probabilities_at(logits, found.relative)
+            p = probabilities_at(logits, found.temperature)
             found = replace(found, logits=logits, probabilities=p, labels=given)
             rows.append(facts | scores(found, place.classes, method))
         rows += [facts | row for row in references(place.logits, place.classes, card.temperature)]

@@ -133,7 +133,7 @@ class Target:
     def observe(cls, predictor: Predictor, card: SourceCard, place: Place, seed: int) -> Target:
         """Measure an environment without its labels."""
         hidden = place.graph.replace(labels=None)
-        observation = Observation(predictor, hidden, place.nodes, seed=seed).at(card.temperature)
+        observation = Observation(predictor, hidden, place.nodes, seed=seed)
         return cls(card, observation, evidence.measure(observation, card.probe))
 
     def ask(self, known: Sequence[Environment], labels: Labels = NO_LABELS) -> Answer:
@@ -152,8 +152,8 @@ class Target:
         """Return mean confidence corrected by the mean gap: no atlas, no prior."""
         gap = float(np.mean([item.gap for item in known]))
         value = to_share(log_odds(self.measured.confidence) + gap)
-        relative, _ = nearest_temperature(self.observation.logits, value)
-        return Answer(relative * self.card.temperature, value)
+        found, _ = nearest_temperature(self.observation.logits, value)
+        return Answer(found, value)
 
 
 def pooled(places: Sequence[Place]) -> Answer:
