@@ -91,8 +91,7 @@ $(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
 	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
-# The API pages import every module, so this needs the packages of the tests. With Chromium, the pages
-# also get screenshots and the method page a PDF; without it, notes say that these are missing.
+# The API pages import every module, so this needs the packages of the tests.
 docs: $(VENV)/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
@@ -148,7 +147,8 @@ bench: $(VENV)/.bench kernels
 # benchmarks.large` draws them first, which needs 20 GB of disk.
 evidence: $(VENV)/.bench kernels
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
-	$(BIN)/python scripts/readme.py --measure
+	$(BIN)/python -m graphtemper_research.trials.months README.md docs/results
+	$(BIN)/python -m graphtemper_research.pages
 	$(BIN)/python -m benchmarks.modules
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.run

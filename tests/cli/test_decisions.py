@@ -36,9 +36,8 @@ def test_metrics_come_first(call, folder):
 
 
 def test_a_condition_on_the_accuracy_asks_for_no_metrics(call, folder):
-    result = call(*GOOD, "--fail-if", "accuracy<0.01", cwd=folder)
+    result = call(*GOOD, "--fail-on", "accuracy<0.01", cwd=folder)
     assert (result.returncode, result.stdout.splitlines()[1][:8]) == (0, "Accuracy")
-    assert "Precision" in call(*GOOD, "--fail-if", "precision<0.01", cwd=folder).stdout
 
 
 def test_segments_fit_a_terminal_and_costs_may_end_with_an_empty_line(call, folder):
@@ -58,40 +57,75 @@ def test_options_are_read_before_anything_is_measured(call, folder):
 def test_classes_by_name_and_json(call, folder):
     named = ("recalibrate", "named.npz", *GOOD[2:], "--positive", "fraud", "--json")
     found = json.loads(call(*named, cwd=folder).stdout)
-    assert found["failed"] == []
+    assert found["closed"] == {}
     assert found["metrics"]["precision"]["low"] < found["metrics"]["precision"]["value"]
 
 
 @pytest.mark.parametrize(
     ("condition", "code"),
     [
-        ("precision<0.99", 2),
+        ("precision<0.99", 3),
         ("low(precision)<0.05", 0),
-        ("high(recall) < 0.999", 2),
-        ("accuracy>0.1", 2),
+        ("high(recall) < 0.999", 3),
+        ("accuracy>0.1", 3),
         ("temperature<0", 0),
     ],
 )
 def test_conditions_set_the_exit_code(call, folder, condition, code):
-    result = call(*GOOD, "--positive", "1", "--fail-if", condition, cwd=folder)
-    assert result.returncode == code
-    # Bad input has the same code; this line tells the two apart, also next to --json.
-    said = f"graphtemper: failed: {condition.replace(' ', '')}\n"
-    assert result.stderr.replace(" < ", "<") == (said if code else "")
+    for option in ("--fail-on", "--fail-if"):
+        result = call(*GOOD, "--positive", "1", option, condition, cwd=folder)
+        assert result.returncode == code
+        begin = f"graphtemper: gate closed: {condition}: "
+        assert result.stderr.startswith(begin) if code else not result.stderr
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["accuracy<0.01", "low<0", "high>1", "temperature<0", "slope<0", "precision<0", "abstain"],
+)
+def test_an_abstention_passes_no_gate(call, folder, condition):
+    (folder / "few.txt").write_text("0\n1\n2\n")  # of three nodes nothing can be said
+    asked = ("--nodes", "few.txt", "--positive", "1", "--fail-on", condition)
+    result = call(*GOOD, *asked, cwd=folder)
+    assert "abstain" in result.stdout
+    assert result.returncode == 3
+    assert "abstain" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "condition", "why"),
+    [
+        ((), "precision<0", "precision was not measured; name the positive class"),
+        (("--positive", "1"), "cost>1e9", "cost was not measured; give costs"),
+        (("--positive", "1"), "recall_at_k<0", "and the number of reviews"),
+        (("--positive", "1", "--threshold", "1"), "precision<0", "not defined: no node is flagged"),
+    ],
+)
+def test_a_gate_that_cannot_be_checked_is_closed(call, folder, asked, condition, why):
+    result = call(*GOOD, *asked, "--fail-on", condition, "--json", cwd=folder)
+    assert result.returncode == 3
+    assert why in result.stderr
+    assert why in json.loads(result.stdout)["closed"][condition]
+
+
+def test_a_model_that_exits_is_an_error(call, folder):
+    (folder / "leaving.py").write_text("import sys\ndef leave(graph):\n    sys.exit(0)\n")
+    words = ("recalibrate", "target.npz", "--predict", "leaving:leave", *GOOD[4:])
+    result = call(*words, "--fail-on", "accuracy<0.01", cwd=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "exit(0) instead of returning logits" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
         (("--positive", "ham"), "there is no class 'ham'"),
-        (("--fail-if", "precision=1"), "cannot read the gate"),
-        (("--fail-if", "drop"), "needs a watch"),
-        (("--fail-if", "cost>1"), "it needs costs"),
+        (("--fail-on", "precision=1"), "cannot read the gate"),
+        (("--fail-on", "drop"), "needs a watch"),
         (("--costs", "words.csv"), "not a row of numbers"),
         (("--segments", "nodes.txt"), "name one segment for each node"),
         (("--segments", "environment"), "no environments"),
         (("--threshold", "0.5"), "give --positive"),
-        (("--fail-if", "recall_at_k<0.1"), "give --review"),
         (("--positive", "1", "--features", "nodes.parquet"), "a graph in Parquet takes"),
     ],
 )

@@ -7,8 +7,9 @@ import pytest
 from tests.helpers import raises
 
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.monitor import Entry, Gate, Labelled, drops, limits_of
+from graphtemper.monitor import Entry, Labelled, drops, limits_of
 from graphtemper.monitor.drop import upper_bound
+from graphtemper.recalibration.gates import Gate
 
 SOURCE, DEVIATION, RATE = 0.9, 0.25, 0.1
 ENTRY = Entry("d", "0", 500, 0.9, 0.8, 0.95, 0.9, 1.5, 0.7, "trust", (), {})

@@ -20,13 +20,13 @@ from graphtemper._core.version import __version__
 from graphtemper.cli.card import card
 from graphtemper.cli.demo import demo
 from graphtemper.cli.deploy import diagnose, recalibrate
+from graphtemper.cli.ends import BAD_INPUT, INTERRUPTED, End
 from graphtemper.cli.label import label
 from graphtemper.cli.monitor import monitor
 from graphtemper.cli.output import console, discard_output
 from graphtemper.cli.research import research_command
 from graphtemper.errors import GraphTemperError, GraphTemperWarning
 
-BAD_INPUT, INTERRUPTED = 2, 130
 STOPPED = "interrupted; no file is half written: run the same command again."
 
 app = App(
@@ -92,6 +92,15 @@ def main() -> None:
     except (GraphTemperError, CycloptsError) as error:
         code = f" [{getattr(error, 'code', 'usage')}]" if "--json" in sys.argv else ""
         _fail(f"{error}{code}", BAD_INPUT)
+    except End:
+        raise
+    except SystemExit as error:
+        # Whatever code it chose: 0 would say that all is well, and 3 that a gate was checked.
+        _fail(
+            f"the model ended the program with exit({error.code!r:.40}) instead of returning "
+            "logits; nothing was answered.",
+            BAD_INPUT,
+        )
     except KeyboardInterrupt as error:
         print(f"graphtemper: {printable(str(error)) or STOPPED}", file=sys.stderr)
         if threading.active_count() > 1:

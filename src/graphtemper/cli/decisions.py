@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from graphtemper import errors
-from graphtemper.cli.options import Repeated
+from graphtemper.cli.options import FailOn
 
 if TYPE_CHECKING:
-    from graphtemper.monitor.gates import Gate
     from graphtemper.recalibration import Recalibration
     from graphtemper.recalibration.decisions import Metrics
-
-FAILED = 2
-"""Exit code of a run that a condition fails."""
+    from graphtemper.recalibration.gates import Gate
 
 
 @Parameter(name="*")
@@ -59,27 +56,26 @@ class Asked:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Asked):
-    """Which decisions to judge, and what fails a run.
+    """Which decisions to judge, and which gates a run has to pass.
 
     Parameters
     ----------
     segments
         A text file with the name of each node's segment, one line per node of the graph, or the
         word environment for the field of the graph.
-    fail_if
-        Exit with code 2 on a condition, such as "precision<0.6" or "low(precision)<0.6" for the
-        lower end of its interval; may be repeated.
+    fail_on
+        A gate: a condition that ends the run with code 3, such as "precision<0.6", or
+        "low(precision)<0.6" for the lower end of its interval; may be repeated. One that cannot be
+        checked is closed as well: a metric that was not asked for or is not defined, or a number of
+        an abstention.
     """
 
     segments: str | None = None
-    fail_if: Repeated | None = None
+    fail_on: FailOn = None
 
     def metrics(self, result: Recalibration) -> Metrics | None:
-        """Return the metrics that options or conditions are about, or None."""
-        from graphtemper.metrics.decisions import NAMES
-
-        named = any(gate.field in NAMES for gate in self.gates)
-        if not (self.asked or self.segments or named):
+        """Return the metrics that options ask for, or None."""
+        if not (self.asked or self.segments):
             return None
         segments = None if self.segments is None else self._read_segments(result)
         return result.metrics(**self.asked, segments=segments)
@@ -103,13 +99,15 @@ class Decisions(Asked):
 
     @cached_property
     def gates(self) -> list[Gate]:
-        """The conditions; one that cannot be read is refused."""
-        from graphtemper.monitor.gates import Gate
+        """The gates; one that cannot be read, or that only a watch can check, is refused."""
+        from graphtemper.recalibration.gates import ALARMS, Gate
 
-        gates = [Gate.parse(text) for text in self.fail_if or ()]
+        gates = [Gate.parse(text) for text in self.fail_on or ()]
         for gate in gates:
-            if gate.field.endswith("_at_k") and self.review is None:
-                raise errors.missing(f"the condition {gate.text!r} needs k; give --review.")
+            if gate.field in ALARMS:
+                raise errors.choice(
+                    f"the gate {gate.text!r} needs a watch; use graphtemper monitor."
+                )
         return gates
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphtemper import errors
-from graphtemper._core.printable import printable
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
-from graphtemper.cli.decisions import FAILED, Decisions
+from graphtemper.cli.decisions import Decisions
+from graphtemper.cli.ends import CLOSED, end
 from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Target, read_budget
-from graphtemper.cli.output import print_json, print_line, print_rows, working
+from graphtemper.cli.output import print_closed, print_json, print_line, print_rows, working
 from graphtemper.cli.stored import Stored, recalibrate_stored
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def recalibrate(
             )
         recalibrate_stored(graph, stored, out, deployed)
         return
+    from graphtemper.recalibration.gates import why_closed
+
     result_file.check_path(out)
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
@@ -75,22 +76,25 @@ def recalibrate(
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
     result, _ = run(graph, deployed, labels, earlier, **options)
     metrics = decisions.metrics(result)
-    failed = [gate.text for gate in gates if gate.fails(result, metrics)]
+    closed = why_closed(gates, result, metrics)
     result_file.write(out, result)
     if report is not None:
         result.report(report, date=date, metrics=metrics)
-    if deployed.as_json:
-        paths = {"out": out} | ({} if report is None else {"report": report})
-        facts = {} if metrics is None else {"metrics": metrics.to_dict(), "failed": failed}
-        print_json(result.to_dict() | facts | {name: str(path) for name, path in paths.items()})
-    else:
-        print_answer(result, metrics, next_steps(graph, deployed, labels, earlier))
-        print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
-        if report is not None:
-            print_line(f"Report: {report}")
-    if failed:
-        print(f"graphtemper: failed: {printable(', '.join(failed))}", file=sys.stderr)
-        sys.exit(FAILED)
+
+    def show() -> None:
+        if deployed.as_json:
+            facts: dict[str, Any] = {} if metrics is None else {"metrics": metrics.to_dict()}
+            facts |= {"closed": closed, "out": str(out)}
+            facts |= {} if report is None else {"report": str(report)}
+            print_json(result.to_dict() | facts)
+        else:
+            print_answer(result, metrics, next_steps(graph, deployed, labels, earlier))
+            print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
+            if report is not None:
+                print_line(f"Report: {report}")
+
+    print_closed(closed)
+    end(CLOSED if closed else 0, show)
 
 
 def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.deploy import check_written, run
+from graphtemper.cli.ends import CLOSED, end
 from graphtemper.cli.options import Deployed, Earlier, Target
 from graphtemper.cli.output import print_json, print_line, print_sentence
 
 if TYPE_CHECKING:
     from graphtemper import LabelSession, Recalibration
-
-MORE = 3
-"""Exit code if more labels are needed."""
 
 
 def label(
@@ -111,18 +108,20 @@ def label(
             rows.writerow([node, word, f"{found.probabilities[place[node]].max():.3f}", ""])
         with atomic_write(out) as stream:
             stream.write(text.getvalue().encode())
-    if deployed.as_json:
-        names = ("done", "num_labels", "waiting", "more", "decision")
-        facts = {name: getattr(state, name) for name in names}
-        facts[state.metric] = asdict(state.estimate)
-        print_json(facts | {"session": str(session), "out": None if done else str(out)})
-    else:
+
+    def show() -> None:
+        if deployed.as_json:
+            names = ("done", "num_labels", "waiting", "more", "decision")
+            facts = {name: getattr(state, name) for name in names}
+            facts[state.metric] = asdict(state.estimate)
+            print_json(facts | {"session": str(session), "out": None if done else str(out)})
+            return
         begun = state.labels or done
         print_sentence(state.summary() if begun else _begun(state, found))
         if not done:
             print_line(f"Fill in the column class of {out}, then run the same command again.")
-    if not done:
-        sys.exit(MORE)
+
+    end(0 if done else CLOSED, show)
 
 
 def _begun(state: LabelSession, found: Recalibration) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +14,17 @@ from cyclopts import App, Parameter
 from graphtemper import errors
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.decisions import Asked
+from graphtemper.cli.ends import CLOSED, UNUSABLE, end
 from graphtemper.cli.options import (
     CardPath,
     Earlier,
+    FailOn,
     Json,
     NodesFile,
     PassSeed,
     Predict,
-    Repeated,
 )
-from graphtemper.cli.output import discard_output, progress
+from graphtemper.cli.output import print_closed, progress
 from graphtemper.errors import FileError
 
 if TYPE_CHECKING:
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 
     from graphtemper import SourceCard
     from graphtemper.models.predictor import Predictor
-    from graphtemper.monitor import Gate, Log, Missed, Snapshot
+    from graphtemper.monitor import Log, Missed, Snapshot
+    from graphtemper.recalibration.gates import Gate
 
-CLOSED = 3
-"""Exit code if a gate is closed; it differs from that of bad input, which is 2."""
-UNREAD = 4
-"""Exit code if a snapshot could not be measured and no gate is closed."""
 clock = time.time
 """Seconds since 1970."""
 
@@ -92,7 +89,7 @@ class Watch:
     page: Path | None = None
     prometheus: Path | None = None
     name: str | None = None
-    fail_on: Repeated | None = None
+    fail_on: FailOn = None
     windows: int | None = None
     false_drops: float = 0.05
     false_alarms: float = 0.01
@@ -114,8 +111,9 @@ class Watch:
         from graphtemper._core.checks import check_integer
         from graphtemper.cli.arguments import read_nodes, resolve
         from graphtemper.graph.graph import Graph
-        from graphtemper.monitor import Gate, Log, find_logits, find_snapshots, fingerprint, windows
+        from graphtemper.monitor import Log, find_logits, find_snapshots, fingerprint, windows
         from graphtemper.monitor.change import check_rate
+        from graphtemper.recalibration.gates import Gate
         from graphtemper.recalibration.labelling import read_earlier_file
 
         gates = [Gate.parse(text) for text in self.fail_on or ()]
@@ -272,6 +270,7 @@ def _finish(
     """Write page and metrics, print, mark alarms as reported, and exit with the code of the run."""
     from graphtemper._core.files import atomic_write
     from graphtemper.monitor import drops, exposition, read_log, write_page
+    from graphtemper.recalibration.gates import ALARMS
 
     history, labelled = book.history(), book.labelled()
     standing = read_log(
@@ -293,26 +292,33 @@ def _finish(
     earlier = history[:answers], standing.limits, watch.false_drops, labelled[:labels]
     known = {drop[:2] for drop in drops(*earlier)}
     dropped = any(drop.position == newest or drop[:2] not in known for drop in standing.drops)
-    closed = [gate.text for gate in gates if gate.closes(standing.newest, changed, dropped)]
+    recent = {entry.name for entry in run.added} | {standing.newest.name}
+    closed: dict[str, str] = {}
+    for gate in gates:
+        for entry in standing.answers:
+            if gate.field not in ALARMS and entry.name in recent:
+                reason = gate.why_closed(entry.verdict, vars(entry), entry.metrics, entry.undefined)
+                if reason:
+                    closed[gate.text] = f"on {entry.name} {reason}"
+        if dropped and gate.field == "drop":
+            closed[gate.text] = "the accuracy has dropped"
+        if changed and gate.field == "change":
+            closed[gate.text] = "a signal has changed"
     if watch.page is not None:
         write_page(watch.page, standing)
     if watch.prometheus is not None:
         metrics = exposition(standing, clock(), len(run.missed), watch.label)
         with atomic_write(watch.prometheus) as stream:
             stream.write(metrics.encode())
-    code = CLOSED if closed else UNREAD if run.missed else 0
-    try:
+
+    def show() -> None:
         if watch.as_json:
             monitor_output.print_facts(standing, run, closed, book.kind)
         else:
             written = (watch.log, watch.page, watch.prometheus)
             monitor_output.print_outcome(standing, run, closed, written)
-        print(end="", flush=True)
-    except BrokenPipeError:
-        # The reader has left, as `head` does; the exit code still says what was found.
-        discard_output()
-        sys.exit(code)
-    for gate in {gate.field for gate in gates} & {"change", "drop"}:
-        book.report(gate, len(history), len(labelled))  # only after alarms were printed
-    if code:
-        sys.exit(code)
+        for field in {gate.field for gate in gates} & set(ALARMS):
+            book.report(field, len(history), len(labelled))  # only after alarms were printed
+
+    print_closed(closed)
+    end(CLOSED if closed else UNUSABLE if run.missed else 0, show)

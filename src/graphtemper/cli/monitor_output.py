@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     late: LateLabels | None = None
 
 
-def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) -> None:
+def print_facts(standing: Standing, run: Run, closed: Mapping[str, str], kind: str) -> None:
     """Print JSON; its fields are described in docs/howto/monitoring_reference.md."""
     facts: dict[str, Any] = {
         "snapshots": len(standing.answers),
@@ -39,7 +39,7 @@ def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) 
         "newest": asdict(standing.newest),
         "alarms": _alarms(standing),
         "track_record": [scored.to_dict() for scored in standing.record],
-        "closed": list(closed),
+        "closed": dict(closed),
         "false_drops": standing.false_drops,
         "false_alarms": standing.false_alarms,
         "alarm_every": standing.every,
@@ -54,7 +54,7 @@ def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) 
 
 
 def print_outcome(
-    standing: Standing, run: Run, closed: Sequence[str], written: Sequence[Path | None]
+    standing: Standing, run: Run, closed: Mapping[str, str], written: Sequence[Path | None]
 ) -> None:
     """Print the newest verdict with its reasons, alarms, and what the run did."""
     from graphtemper.monitor.track_record import summary
@@ -91,8 +91,6 @@ def print_outcome(
     print_reasons([*newest.reasons, *filter(None, [summary(record)])])
     for missed in run.missed:
         print_sentence(f"Not measured: {missed.name}: {missed.reason}", "bold red")
-    for text in closed:
-        print_sentence(f"Gate closed: {text}", "bold red")
     for path in written:
         if path is not None:
             print_line(f"Written: {path}")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
 Flag = Annotated[bool, Parameter(negative="")]
 Repeated = Annotated[list[str], Parameter(negative="")]
+# --fail-if is what `recalibrate` called it in 0.2.0.
+FailOn = Annotated[list[str] | None, Parameter(name=("--fail-on", "--fail-if"), negative="")]
 
 CardPath = Annotated[Path, Parameter(help="The model's source card.")]
 GraphPath = Annotated[str, Parameter(help="The graph: the path of an .npz file.")]

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -67,6 +67,12 @@ def print_sentence(text: str, style: str | None = None) -> None:
 def print_json(value: Any) -> None:
     """Print JSON on standard output."""
     print(json.dumps(value, indent=1, allow_nan=False))
+
+
+def print_closed(closed: Mapping[str, str]) -> None:
+    """Name closed gates with their reasons on standard error, also next to JSON."""
+    for gate, reason in closed.items():
+        print(f"graphtemper: gate closed: {printable(f'{gate}: {reason}')}.", file=sys.stderr)
 
 
 def working(what: str, quiet: bool) -> Any:

@@ -10,7 +10,6 @@ snapshots are answered again.
 
 from graphtemper.monitor.change import Change, alarms
 from graphtemper.monitor.drop import Drop, drops, limits_of
-from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.late_labels import LateLabels, add_labels
 from graphtemper.monitor.log import Entry, Labelled, Log, Missed
 from graphtemper.monitor.page import write_page
@@ -25,7 +24,6 @@ __all__ = [
     "Change",
     "Drop",
     "Entry",
-    "Gate",
     "Labelled",
     "LateLabels",
     "Log",

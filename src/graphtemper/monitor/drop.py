@@ -37,8 +37,8 @@ from typing import NamedTuple
 from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.monitor.change import check_rate
-from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Entry, Labelled
+from graphtemper.recalibration.gates import Gate
 
 SOURCE = "source"
 """Name of the limit that is the accuracy at the source."""
@@ -46,7 +46,6 @@ SOURCE = "source"
 _HALF_WIDTH = NormalDist().inv_cdf(0.925)
 # Shares of the rate.
 _ANSWERS, _LABELS = 0.8, 0.2
-_ACCURACIES = ("accuracy", "low", "high")
 
 
 class Drop(NamedTuple):
@@ -83,12 +82,7 @@ def limits_of(source: float, gates: Iterable[Gate] = ()) -> dict[str, float]:
     >>> limits_of(0.94, [Gate.parse("accuracy<0.8"), Gate.parse("abstain")])
     {'source': 0.94, 'accuracy<0.8': 0.8}
     """
-    chosen = {
-        gate.text: gate.limit
-        for gate in gates
-        if gate.field in _ACCURACIES and gate.sign in ("<", "<=")
-    }
-    return {SOURCE: source} | chosen
+    return {SOURCE: source} | {gate.text: gate.limit for gate in gates if gate.is_about_accuracy}
 
 
 def upper_bound(accuracy: float, high: float, number: int, rate: float) -> float:

@@ -67,6 +67,8 @@ class Entry:
     asked, metrics
         Which metrics of decisions the watch asks for, as arguments of `Recalibration.metrics`, and
         those by name, each with value, low and high.
+    undefined
+        Why metrics that were asked for have no value.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Entry:
     stamp: str | None = None
     asked: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:

@@ -9,9 +9,9 @@ from graphtemper import errors
 from graphtemper.card.card import SourceCard
 from graphtemper.monitor.change import Change, alarms
 from graphtemper.monitor.drop import Drop, drops, limits_of
-from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.track_record import Scored, track_record
+from graphtemper.recalibration.gates import Gate
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ def _follow(
             missed(found)
             return found
         if isinstance(error, GraphTemperError):
-            raise type(error)(f"snapshot {snapshot.name}: {error}") from error
+            raise error.at(f"snapshot {snapshot.name}") from error
         raise error
 
     learned, revision = current_card(card, log)
@@ -212,6 +212,7 @@ def measure(
         stamp=stamp,
         asked={} if metrics is None else {**decisions, "positive": metrics.positive},
         metrics={} if metrics is None else metrics.values(),
+        undefined={} if metrics is None else metrics.undefined,
     )
     numbers = [value for value in vars(entry).values() if isinstance(value, float)]
     if not all(map(math.isfinite, [*numbers, *entry.signals.values()])):

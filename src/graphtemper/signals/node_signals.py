@@ -210,6 +210,4 @@ def _sketch(scope: _Scope, probe: Probe) -> Float32:
     observation = scope.observation
     weights = sketch_weights(probe.column_std, probe.seed)
     centre = observation.column_moments[0].astype(np.float32) @ weights
-    if observation.seen is not None:
-        return np.asarray(scope.of(observation.seen.sketch) - centre)
     return np.asarray(scope.of(observation.graph.features) @ weights - centre, dtype=np.float32)
