@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphtemper.signals import sampling
-from graphtemper.signals.passes import mixed
+from graphtemper._core.reproducible import mixed
 
 KEYS = mixed(np.arange(400, dtype=np.uint64))
 

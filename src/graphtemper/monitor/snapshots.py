@@ -25,7 +25,7 @@ from graphtemper.graph.graph import Graph
 from graphtemper.models.logit_files import ARRAYS, EXPECTED
 from graphtemper.scale.logit_tables import LogitParts, open_logits
 from graphtemper.scale.parquet import parquet_files
-from graphtemper.recalibration.stored import Tables
+from graphtemper.scale.stored_graph import Tables
 
 TABLES = ("logits", "edges", "nodes")
 """Folders of a snapshot in Parquet, see `graphtemper.scale.recalibrate`."""

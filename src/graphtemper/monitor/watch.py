@@ -21,7 +21,7 @@ from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.snapshots import Snapshot
 from graphtemper.recalibration.job import recalibrate
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.recalibration.stored import Tables, of_logits
+from graphtemper.scale.stored_graph import Tables
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
@@ -188,10 +188,14 @@ def measure(
         result = recalibrate(predictor, hidden, card, snapshot.nodes, seed=seed, earlier=old)
         num_nodes = len(result.probabilities)
     elif isinstance(content, Tables):
-        result = content.answer(card, predictor, seed)
+        logits, target = content.logits, content.open()
+        if predictor is None:
+            result = recalibrate(logits, target, card, seed=seed)
+        else:
+            result = recalibrate(predictor, target, card, seed=seed, logits=logits)
         num_nodes = result.num_nodes
     else:
-        result = of_logits(content, card)
+        result = recalibrate(content, None, card)
         num_nodes = result.num_nodes
     metrics = result.metrics(**decisions) if decisions else None
     entry = Entry(

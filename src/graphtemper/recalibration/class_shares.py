@@ -44,6 +44,7 @@ from scipy.stats import chi2
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import mixed
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.reading import Prior, Reading
 from graphtemper.graph.operators import multiply
@@ -54,7 +55,6 @@ from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import mixed
 
 PRIOR_NODES = 10.0
 """Weight of the source's shares, in nodes of the target."""

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphtemper.signals.sample import Sampled
 
 
 class ReasonCode(StrEnum):
@@ -149,12 +153,18 @@ def whole_graph_run() -> Reason:
     return Reason(ReasonCode.WHOLE_GRAPH_RUN, text)
 
 
-def sample_run(nodes: int, links: int, depth: int) -> Reason:
+def sampled_run(found: Sampled) -> Reason:
     """Return the reason of a model whose evidence is from a sample of nodes and links."""
+    nodes = found.num_nodes
     text = (
-        f"the model ran on {nodes:,} sampled nodes and {links:,} sampled links, with all nodes "
-        f"within {depth} edges."
+        f"the model ran on {nodes:,} sampled nodes and {found.num_links:,} sampled links, with all "
+        f"nodes within {found.depth} edges."
     )
+    if found.replaced:
+        text += (
+            f" {found.replaced:,} nodes, {found.replaced / nodes:.1%} of the sample, reach more "
+            f"than {found.most_edges:,} edges, and others of their strata took their places."
+        )
     return Reason(ReasonCode.SAMPLE_RUN, text)
 
 
