@@ -18,7 +18,6 @@ from graphtemper.monitor import (
     fingerprint,
     follow,
 )
-from graphtemper.scale import recalibrate as recalibrate_stored
 from graphtemper.scale import logit_tables
 
 pa = pytest.importorskip("pyarrow")
@@ -51,7 +50,7 @@ def test_an_entry_is_what_recalibrate_says(watched, logits_of, log, tmp_path):
     card = watched[1]
     path = write(tmp_path / "day1", logits_of(1))
     (entry,) = follow(None, find_logits([path], 2), card, log)
-    known = recalibrate_stored(path, card, tmp_path / "answer")
+    known = recalibrate(path, None, card, out=tmp_path / "answer")
     assert (entry.accuracy, entry.low, entry.high) == (
         known.accuracy.value,
         known.accuracy.low,

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper.scale import recalibrate
-from graphtemper.scale.output_directory import atomic_directory
-from graphtemper.recalibration.streaming import write_probabilities
+from graphtemper import recalibrate
+from graphtemper.scale.output import atomic_directory, write_probabilities
 
 pytest.importorskip("pyarrow")
 PART = [(np.arange(1), np.full((1, 2), 0.5))]
@@ -27,7 +26,7 @@ def test_contents_reach_the_disk_before_the_name(problem, tmp_path, monkeypatch)
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "rename", renamed)
-    recalibrate(problem.tables["logits"], problem.card, tmp_path / "g")
+    recalibrate(problem.tables["logits"], None, problem.card, out=tmp_path / "g")
     position = steps.index("named")
     paths = [tmp_path / "g", *(tmp_path / "g").rglob("*")]
     assert len(paths) == 1 + 3 + 1

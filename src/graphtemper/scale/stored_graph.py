@@ -193,7 +193,7 @@ class StoredWhole:
         self._counts = np.full(graph.num_nodes, -1, np.int32)
         self._adjacency = sp.csr_matrix((0, 0))
 
-    in_blocks = True
+    on_disk = True
 
     def fresh(self) -> StoredWhole:
         """See `graphtemper.signals.graph_parts.Whole`."""

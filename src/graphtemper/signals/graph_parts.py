@@ -42,8 +42,8 @@ class Whole(Protocol):
         """Whether edges have neither directions nor attributes, nor nodes types."""
 
     @property
-    def in_blocks(self) -> bool:
-        """Whether a sample is measured in several blocks, because the graph cannot be in one."""
+    def on_disk(self) -> bool:
+        """Whether the graph is in files, which are never read whole."""
 
     def fresh(self) -> Whole:
         """Return the same graph without what was kept of earlier reads."""
@@ -94,7 +94,7 @@ class InMemory:
         return self.observation.graph.is_plain
 
     @property
-    def in_blocks(self) -> bool:
+    def on_disk(self) -> bool:
         """See `Whole`."""
         return False
 

@@ -14,9 +14,9 @@ nodes that nothing else reads.
 
 **Nodes.** The sample is drawn by a hash of the nodes' numbers from a pool of ten times as many,
 and spread evenly over the strata of predicted class and confidence and, within them, over the
-degrees. A graph in memory is measured in one block of as many nodes as read less than half of it,
-one in files in blocks that fit into memory; averages over blocks have the sampling error of all
-nodes.
+degrees. It is measured in blocks whose fields fit into memory, and are less than half of a graph in
+memory; averages over blocks have the sampling error of all nodes. If the sample of a graph in
+memory would read as much as the whole graph has, the model runs on that, which is more precise.
 
 **Links** are those to a random neighbour of every sampled node. They are held out in every pass
 without some edges, because the agreement across held-out links needs the logits of both ends. A
@@ -67,7 +67,15 @@ from graphtemper.signals.covariances import (
     split_nodes,
 )
 from graphtemper.signals.evidence import Evidence
-from graphtemper.signals.graph_parts import Field, InMemory, Reach, Whole, logits_on, relative_work
+from graphtemper.signals.graph_parts import (
+    MOST_ROWS,
+    Field,
+    InMemory,
+    Reach,
+    Whole,
+    logits_on,
+    relative_work,
+)
 from graphtemper.signals.observation import Observation, Part
 from graphtemper.signals.passes import Probe
 from graphtemper.signals.views import own_view
@@ -89,8 +97,6 @@ _TOO_LARGE = "what the model reads around 100 nodes is too large for memory; lea
 _TESTED, _DEEPEST = 24, 12
 # Nodes whose fields are measured for every one that is used, and sizes of a block that are tried.
 _SPARE, _SIZES = 1.25, 14
-# The share of a sample in memory that must be readable for it to replace the whole graph.
-_LEAST_SHARE = 0.25
 # The share of nodes that may differ by more, since sums over many neighbours round differently.
 _FEW = 0.005
 # Half precision changes logits by some hundredths of their size; those of another model, in another
@@ -222,12 +228,8 @@ def measure(large: Large, size: int, depth: int | None = None) -> Sampled:
         if drawn.size < LEAST:
             raise InputError(_TOO_LARGE)
         reach = _reach(large, depth or 1, drawn)
-        blocks, used, several = list[Sampled](), 0, large.whole.in_blocks
-        while not blocks or (several and drawn.size - used >= LEAST):
-            most = blocks[-1].num_nodes if blocks else drawn.size
-            fewest = LEAST if several else max(LEAST, round(_LEAST_SHARE * drawn.size))
-            blocks.append(_block(large, reach, drawn[used : used + most], fewest))
-            used += blocks[-1].num_nodes
+        blocks = _blocks(large, reach, drawn)
+        used = sum(block.num_nodes for block in blocks)
         found, pool = merged(blocks), _readable(large, drawn[:used])
         corrected = _corrected(large, found.evidence, drawn[:used], pool)
     degree = np.diff(large.whole.near(pool)[1])
@@ -404,7 +406,7 @@ def _reach(large: Large, depth: int, chosen: Rows) -> Reach:
         # Code of the user's may need the whole graph for any reason; files are never read whole.
         logits = (
             centred(predict(large.predictor, field.graph))
-            if whole.in_blocks
+            if whole.on_disk
             else logits_on(large.predictor, field.graph)
         )
         found = found if logits is None else logits[field.rows(tested)]
@@ -425,10 +427,31 @@ def _reaches(depth: int, *, padded: bool) -> Iterator[Reach]:
             yield Reach(edges, True)
 
 
-def _block(large: Large, reach: Reach, chosen: Rows, fewest: int) -> Sampled:
+def _blocks(large: Large, reach: Reach, drawn: Rows) -> list[Sampled]:
+    """Return the evidence of a sample in blocks of as many nodes as can be read at once.
+
+    A graph in memory is never read more often than once: one that a model can run on as a whole is
+    refused if its sample would be, and of a larger one the sample is what once reads.
+    """
+    whole, blocks, used, work = large.whole, list[Sampled](), 0, 0.0
+    while not blocks or drawn.size - used >= LEAST:
+        most = blocks[-1].num_nodes if blocks else drawn.size
+        block = _block(large, reach, drawn[used : used + most])
+        if not whole.on_disk:
+            if block.work * drawn.size > block.num_nodes and whole.num_nodes <= MOST_ROWS:
+                raise InputError(_TOO_LARGE)
+            if blocks and work + block.work > 1.0:
+                break
+        blocks.append(block)
+        used, work = used + block.num_nodes, work + block.work
+    return blocks
+
+
+def _block(large: Large, reach: Reach, chosen: Rows) -> Sampled:
     """Return the evidence of as many of the chosen nodes as can be read at once."""
     whole = large.whole.fresh()
-    for size in np.geomspace(chosen.size, min(fewest, chosen.size), _SIZES).astype(int).tolist():
+    least = min(LEAST, chosen.size)
+    for size in np.geomspace(chosen.size, least, _SIZES).astype(int).tolist():
         block = _observed(large, whole, reach, np.sort(chosen[:size]))
         if block is not None:
             break
