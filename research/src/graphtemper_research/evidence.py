@@ -60,7 +60,8 @@ class Job:
 
 def _bench(name: str, *results: str, folder: str = "atlas", more: Sequence[str] = ()) -> Job:
     command = ("-m", "graphtemper", "bench", name, *more, "--out", OUT, "--json", "--jobs")
-    modules = tuple(f"graphtemper_research.{MODULES[result]}" for result in results)
+    names = dict.fromkeys(MODULES[result].partition(":")[0] for result in results)
+    modules = tuple(f"graphtemper_research.{name}" for name in names)
     return Job(name, command, results, modules, folder)
 
 
@@ -97,6 +98,7 @@ JOBS = (
     *map(_figure, sorted(paper.FIGURES, key=lambda n: n not in ("real", "sweep", "rewiring"))),
     _module("trials.private_cards", "private_cards"),
     _module("gats.set_sizes", "cf_gnn_sets"),
+    _module("sentinels", "sentinels"),
 )
 APART = {
     "benchmarks": "benchmarks.run",
