@@ -112,9 +112,6 @@ APART = {
 """Results with commands of their own, by module: speed, which is measured alone on the machine,
 graphs larger than memory, and the months of the README."""
 
-PICTURES = ("leaderboard", "atlas_bench", "decisions", *paper.FIGURES)
-"""Results whose picture is committed, because a page shows it."""
-
 
 def done(job: Job, work: Path) -> bool:
     """Say whether a job is finished, and its code is still the same."""
@@ -142,10 +139,9 @@ def run(job: Job, work: Path, jobs: int = 1) -> str:
 def collect(job: Job, work: Path, out: Path) -> None:
     """Copy the results of a job to where they are committed."""
     for name in job.results:
-        kinds = [".json", *([".md"] if "paper" not in job.command else [])]
-        for kind in [*kinds, *([".png"] if name in PICTURES else [])]:
+        for kind in (".json", ".png", ".md"):
             path = work / job.name / f"{name}{kind}"
-            if path.is_file():
+            if path.is_file() and not (kind == ".md" and "paper" in job.command):
                 target = out / job.folder / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(reduced(path) if kind == ".png" else path.read_bytes())
