@@ -42,11 +42,8 @@ RAW = {
 # Raw openings that are allowed, with the reason.
 ALLOWED = {
     "_core/files.py:atomic_write": "writes",
-    "_core/files.py:flush": "flushes what was written",
     "_core/files.py:read_npz": "opens the stream of open_regular",
-    "_core/files.py:open_array": "maps the stream of open_regular",
-    "_core/files.py:_read_member": "a member of an open archive",
-    "_core/files.py:_unpacked_bytes": "a member of an open archive",
+    "_core/files.py:open_array": "maps a file after open_regular",
     "_core/safe_reading.py:open_regular": "the check itself",
     "cli/output.py:discard_output": "/dev/null",
     "graphs/datasets.py:_catalogue": "a file of the package",
@@ -70,7 +67,6 @@ ALLOWED = {
 }
 # Functions that call a reader and are not reached by a target, with the reason.
 NOT_REACHED = {
-    "_core/files.py:_remove_leftovers": "locks leftovers of killed writes",
     "_core/safe_reading.py:read_bytes": "a reader itself",
     "graphs/download.py:git_blob_id": "compares a checksum",
     "evidence.py:collect": "results of its own jobs",

@@ -22,9 +22,9 @@ from typing import IO, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from graphtemper import errors
-from graphtemper._core.file_lock import try_lock
 from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import FileError, InputError
+from graphtemper_research.graphs.file_lock import try_lock
 
 Progress = Callable[[int, int | None], None]
 
