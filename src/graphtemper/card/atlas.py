@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,6 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import Keys, node_keys
 from graphtemper.signals.views import share_own_views
 
 Progress = Callable[[int, int], None]
@@ -207,17 +205,10 @@ class Source:
         """Return the observation of the model on the shifted source."""
         seed = shift_seed(self.seed, shift)
         shifted = shift(self.graph, seed)
-        observation = Observation(
-            self.predictor, _dense_if_full(shifted), self.nodes, seed=seed, keys=self.keys
-        )
+        observation = Observation(self.predictor, _dense_if_full(shifted), self.nodes, seed=seed)
         if self.own is not None and shifted.features is self.graph.features:
             share_own_views(self.own, observation)
         return observation.at(self.probe.temperature)
-
-    @cached_property
-    def keys(self) -> Keys:
-        """A number per node of the source, by which it is drawn under every shift."""
-        return node_keys(self.graph)
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
         """Return the row of the atlas for a shift, scored on secret two thirds of the nodes.
@@ -283,7 +274,6 @@ def survey(
     report(0, len(planned))
     # A model that runs alone may use all cores.
     shared = passes_of(source.predictor).thread_safe
-    _ = source.keys  # before threads share them
     pool = ThreadPoolExecutor(num_cores()) if shared else None
     try:
         with one_blas_thread(also_openmp=shared):

@@ -75,8 +75,6 @@ class Observation:
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
         `graphtemper.signals.receptive_field`.
-    keys : (N,) array, optional
-        A number per node by which it is drawn; default `signals.passes.node_keys`.
 
     Examples
     --------
@@ -100,7 +98,6 @@ class Observation:
         seed: int = 0,
         logits: ArrayLike | None = None,
         part: Part | None = None,
-        keys: Keys | None = None,
     ) -> None:
         selected = select_nodes(nodes, graph.num_nodes, graph.classified)
         counts = np.bincount(selected)
@@ -109,7 +106,7 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        subject = _Subject(predictor, unlabelled(graph), selected, seed, part, keys)
+        subject = _Subject(predictor, unlabelled(graph), selected, seed, part)
         self._set(subject, temperature)
         if logits is not None:
             self.set_logits(logits)
@@ -232,14 +229,8 @@ class Observation:
         """Measurements of this observation by a key, so that each is made once."""
         return self._subject.memo
 
-    node_keys: Keys = _of_subject("node_keys")
-    """A number per node of the graph by its content, see `signals.passes.node_keys`."""
-
-    node_places: NDArray[np.intp] = _of_subject("node_places")
-    """The place of each node in the order of `node_keys`."""
-
     link_keys: Keys = _of_subject("link_keys")
-    """A number per link by the content of its ends, see `signals.passes.link_keys`."""
+    """A number per link by its ends, see `signals.passes.link_keys`."""
 
     neighbours: sp.csr_matrix = _of_subject("neighbours")
     """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
@@ -290,7 +281,6 @@ class _Subject:
     nodes: NDArray[np.int64]
     seed: int
     part: Part | None = None
-    keys: Keys | None = None
     memo: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
 
     @cached_property
@@ -315,16 +305,8 @@ class _Subject:
         return column_moments(self.graph.features[self.nodes])
 
     @cached_property
-    def node_keys(self) -> Keys:
-        return perturb.node_keys(self.graph) if self.keys is None else self.keys
-
-    @cached_property
-    def node_places(self) -> NDArray[np.intp]:
-        return perturb.places(self.node_keys)
-
-    @cached_property
     def link_keys(self) -> Keys:
-        return perturb.link_keys(self.graph, self.node_keys)
+        return perturb.link_keys(self.graph)
 
     @cached_property
     def neighbours(self) -> sp.csr_matrix:

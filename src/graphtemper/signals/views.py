@@ -45,7 +45,7 @@ from graphtemper.signals.covariances import (
     ratio_of_sums,
 )
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import OrderedDraws, Probe, kept_links
+from graphtemper.signals.passes import Probe, kept_links
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +198,7 @@ def noisy_logits(observation: Observation, level: float, number: int) -> FloatAr
     The same number gives the same draws at every level.
     """
     rng = stream(observation.seed, "feature noise", number)
-    noise = Noise(level * observation.column_moments[1], OrderedDraws(rng, observation.node_places))
+    noise = Noise(level * observation.column_moments[1], rng)
     return observation.passes.run(observation.graph, noise=noise)
 
 

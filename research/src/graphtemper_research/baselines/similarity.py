@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphtemper import errors
+from graphtemper import Graph, errors
 from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
@@ -21,7 +21,6 @@ from graphtemper.calibrators.gats import (
     unit_sorted,
 )
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:

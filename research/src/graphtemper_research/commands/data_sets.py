@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -74,27 +73,6 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
         print_json({"name": name, "path": str(path)})
     else:
         print_line(f"{name}: {path}")
-
-
-@data.command(name="page")
-def data_page(
-    out: Path = Path("docs/results/DATA.md"), *, results: Path = Path("docs/results")
-) -> None:
-    """Write the page of all graphs: credits, licences, checksums, and the digest of the code."""
-    from graphtemper_research.graphs import deposit
-    from graphtemper_research.harness.outcome import write_text
-
-    write_text(out, deposit.page(results))
-    print_line(str(out))
-
-
-@data.command(name="archive")
-def archive_data(out: Path, *, results: Path = Path("docs/results")) -> None:
-    """Write results, checksums and the graphs that may be passed on into one .tar.gz."""
-    from graphtemper_research.graphs import deposit
-
-    names = deposit.archive(out, results)
-    print_line(f"{out}: {len(names)} graphs and the results of {results}")
 
 
 @data.command(name="inspect")

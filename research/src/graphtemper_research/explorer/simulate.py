@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors, metrics, temperature
+from graphtemper import Graph, csbm, errors, metrics, temperature
 from graphtemper._core.checks import check_integer
-from graphtemper._core.reproducible import stream
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models import SGC
-from graphtemper.theory import csbm
 from graphtemper_research.explorer.readings import State
+from graphtemper_research.harness.numeric import stream
 
 FEWEST_NODES, MOST_NODES, MOST_HALF_EDGES = 200, 20_000, 1_000_000
 LARGEST_SEED = 2**31 - 1

@@ -17,15 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import errors, metrics, temperature
-from graphtemper._core.reproducible import stream
+from graphtemper import Graph, errors, metrics, temperature
 from graphtemper.calibrators import (
     GATS,
     CaGCN,
     Calibrator,
     TemperatureScaling,
 )
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper_research.baselines.dirichlet import Dirichlet
 from graphtemper_research.baselines.ensemble_temperature import EnsembleTemperature
@@ -38,6 +36,7 @@ from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.models import GCN
 
 NAME = "calibrators_in_distribution"

@@ -18,11 +18,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors
+from graphtemper import Graph, errors
 from graphtemper._core.files import read_npz
 from graphtemper.errors import InputError
 from graphtemper.graph.digest import content_digest
-from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs.download import Progress, RetryPolicy, download, exclusive, public
 
 HETEROPHILOUS = ("roman_empire", "amazon_ratings", "tolokers", "minesweeper", "questions")

@@ -11,21 +11,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphtemper import calibrators, errors, recalibrate, temperature
+from graphtemper import (
+    Graph,
+    Observation,
+    SourceCard,
+    calibrators,
+    errors,
+    recalibrate,
+    temperature,
+)
 from graphtemper import estimators as accuracy
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
 from graphtemper.calibrators.network import NetworkCalibrator
-from graphtemper.card.card import SourceCard
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.estimators import Estimator
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
-from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research import baselines, retrained
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.baselines.gets import RELEASED
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import require
-from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.graph import Graph, Nodes, select_labelled
 from graphtemper.models import SGC
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
