@@ -65,24 +65,6 @@ def test_fast_passes_equal_real_runs(make, sparse, num_classes):
         np.testing.assert_allclose(fast.run(graph, **change), slow.run(graph, **change), atol=2e-4)
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_passes_that_see_projections_read_no_features(make):
-    graph = _small()
-    model = make(graph)
-    passes = passes_of(model)
-    weights = passes.weights_for(graph)
-    columns = _changes(graph)[2]["columns"]
-    projected = {
-        b"": graph.features @ weights,
-        columns.read.tobytes(): (graph.features * columns.read) @ weights,
-    }
-    seeing = passes.seeing(projected)
-    blank = graph.replace(features=np.zeros_like(graph.features))
-    for change in _changes(graph):
-        expected = passes.run(graph, **change)
-        np.testing.assert_allclose(seeing.run(blank, **change), expected, atol=2e-4)
-
-
 def test_a_model_that_skips_the_node_itself_has_an_own_view_too():
     """An average over no neighbours would be zero, so the node's own features replace it."""
     graph = _small()
@@ -182,7 +164,7 @@ def test_noise_through_a_network_has_the_moments_of_real_noise(sparse):
 def test_a_binary_model_draws_half_the_numbers():
     g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=1)
     passes, std = passes_of(SIGN(hops=2).fit(g)), column_moments(g.features)[1]
-    assert gaussian_factor(passes.weights_for(g), std).shape == (3, 6)
+    assert gaussian_factor(passes.weights, std).shape == (3, 6)
     assert (passes.run(g, noise=Noise(std, np.random.default_rng(0)))[:, 0] == 0).all()
 
 
@@ -231,12 +213,6 @@ def test_passes_of_a_users_own_class_are_used():
 
         def run(self, graph, *, keep=None, columns=None, noise=None, alone=False):
             return np.full((graph.num_nodes, 2), 0.0 if keep is None else keep.sum())
-
-        def weights_for(self, graph):
-            return None
-
-        def seeing(self, projected):
-            raise NotImplementedError
 
     class Model:
         def __call__(self, graph):

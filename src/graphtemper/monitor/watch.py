@@ -118,7 +118,7 @@ def _follow(
             missed(found)
             return found
         if isinstance(error, GraphTemperError):
-            raise type(error)(f"snapshot {snapshot.name}: {error}") from error
+            raise error.at(f"snapshot {snapshot.name}") from error
         raise error
 
     learned, revision = current_card(card, log)

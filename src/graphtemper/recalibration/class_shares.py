@@ -210,8 +210,7 @@ def design_effect(observation: Observation) -> float:
     links = sp.csr_matrix((np.ones(graph.num_edges), (senders, receivers)), (size, size))
     links = sp.csr_matrix((links if graph.directed else links + links.T) + sp.identity(size))
     received = np.asarray(links.sum(axis=0)).reshape(-1, 1)
-    # Random signs that do not depend on the numbers of the nodes.
-    bits = mixed(observation.node_keys[nodes])[:, None] >> np.arange(_PROBES, dtype=np.uint64)
+    bits = mixed(mixed(nodes.astype(np.uint64)))[:, None] >> np.arange(_PROBES, dtype=np.uint64)
     columns: FloatArray = np.zeros((size, _PROBES + 1))
     columns[nodes] = np.column_stack([2.0 * (bits & np.uint64(1)) - 1.0, np.ones(nodes.size)])
     for _ in range(_HOPS):

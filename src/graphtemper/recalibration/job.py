@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from graphtemper.card.earlier import agreement, design
 from graphtemper.card.earlier import checked as checked_earlier
 from graphtemper.card.reading import read
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, graph_and_logits
+from graphtemper.models.predictor import Predictor, as_graph, compared
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import answer
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
@@ -220,18 +219,17 @@ def _observe(
 ) -> tuple[Observation, bool]:
     """Return the model on the graph, and whether it was compared with its module there."""
     check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
-    graph, made = graph_and_logits(
-        graph,
-        predictor,
-        partial(card.check_graph, predictor),
-        card.types.target_name,
-        known=logits is not None,
-    )
+    target = card.types.target_name
+    converted = as_graph(graph, predictor, target)
+    card.check_graph(predictor, converted)
+    made = None
+    if logits is None:
+        converted, made = compared(graph, predictor, converted, target)
     card.check_model(predictor)
     if logits is not None and not callable(predictor):
         raise errors.conflict("logits are given twice; pass the model first, or the logits alone.")
     given = made if logits is None else logits
-    observation = Observation(predictor, graph, nodes, seed=seed, logits=given)
+    observation = Observation(predictor, converted, nodes, seed=seed, logits=given)
     return observation.at(card.temperature), made is not None
 
 

@@ -17,7 +17,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -337,13 +337,8 @@ class Recalibration:
         interval. ``ax`` are the axes to draw on (default: new ones). They are returned.
         """
         if ax is None:
-            try:
-                from matplotlib import pyplot as plt
-            except ImportError as error:
-                raise MissingExtraError(
-                    "a plot needs matplotlib; run pip install 'graphtemper[plots]'."
-                ) from error
-            ax = plt.subplots(layout="constrained")[1]
+            pyplot = require("plots", "a plot", "matplotlib.pyplot")
+            ax = pyplot.subplots(layout="constrained")[1]
         accuracy, (before, after) = self.accuracy, self.mean_confidence
         least = 1.0 / self.probabilities.shape[1]
         bins = np.linspace(least, 1.0, _BINS + 1).tolist()
@@ -366,16 +361,12 @@ class Recalibration:
         The index holds the nodes. Columns are the prediction, its confidence, the probabilities
         and, with ``per_node=True``, the node's temperature.
         """
-        try:
-            from pandas import DataFrame, Index
-        except ImportError as error:
-            raise MissingExtraError("to_frame needs pandas; run pip install pandas.") from error
-
+        pandas = require("", "to_frame", "pandas")
         columns = {"prediction": self.predictions, "confidence": self.probabilities.max(axis=1)}
         columns |= {f"probability_{k}": values for k, values in enumerate(self.probabilities.T)}
         if self.node_temperatures is not None:
             columns["temperature"] = self.node_temperatures
-        return DataFrame(columns, index=Index(self.nodes, name="node"))
+        return pandas.DataFrame(columns, index=pandas.Index(self.nodes, name="node"))
 
     def _repr_html_(self) -> str:
         from graphtemper.recalibration import notebook

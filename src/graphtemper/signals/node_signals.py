@@ -25,11 +25,10 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.graph.operators import adjacency, multiply
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import centred
+from graphtemper.signals.covariances import centred, leads
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe
 from graphtemper.signals.second_opinion import Float32, sketch_weights
-from graphtemper.signals.views import leads
 from graphtemper.signals.views import measure as measure_views
 
 Classes = NDArray[np.intp]
@@ -210,6 +209,4 @@ def _sketch(scope: _Scope, probe: Probe) -> Float32:
     observation = scope.observation
     weights = sketch_weights(probe.column_std, probe.seed)
     centre = observation.column_moments[0].astype(np.float32) @ weights
-    if observation.seen is not None:
-        return np.asarray(scope.of(observation.seen.sketch) - centre)
     return np.asarray(scope.of(observation.graph.features) @ weights - centre, dtype=np.float32)

@@ -230,7 +230,7 @@ def _drawn(observation: Observation, size: int) -> Rows:
     groups = sampling.strata(observation.probabilities)
     counts = np.bincount(groups, minlength=sampling.num_strata(observation.num_classes))
     take = sampling.allocated(counts, size, rng.random())
-    draws = mixed(observation.node_keys[observation.nodes] + sampling.salt(rng))
+    draws = mixed(observation.nodes.astype(np.uint64) + sampling.salt(rng))
     return np.sort(observation.nodes[sampling.lowest(groups, draws, take)])
 
 

@@ -17,11 +17,11 @@ from graphtemper._core.checks import (
     check_non_negative,
     check_positive,
 )
-from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.graph.graph import Graph, Nodes
+from graphtemper.graph import Graph, Nodes
 from graphtemper.graph.operators import operator
+from graphtemper_research.harness.numeric import stream
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from graphtemper import errors, temperature
+from graphtemper import Estimate, Observation, errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer, check_positive
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.metrics.binned import bin_index, equal_width_edges
 from graphtemper.signals import pointwise
-from graphtemper.signals.observation import Observation
 
 # A domain classifier that is sure makes weights without a bound.
 LARGEST_LOG_WEIGHT = 4.0

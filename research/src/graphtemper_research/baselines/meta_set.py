@@ -13,17 +13,13 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import shifts
+from graphtemper import Estimate, Graph, Observation, shifts
 from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.estimate import Estimate
-from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.reproducible import stream
 from graphtemper.estimators.base import Carried, share_estimate
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import predict
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import learned
+from graphtemper_research.harness.numeric import log_odds, stream, to_share
 
 STRENGTHS = (0.1, 0.25, 0.5, 0.75, 0.9)
 RIDGE = 1e-2

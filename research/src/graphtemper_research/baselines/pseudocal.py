@@ -6,14 +6,12 @@ from typing import Self
 
 from numpy.typing import ArrayLike
 
-from graphtemper import temperature
+from graphtemper import Estimate, Observation, temperature
 from graphtemper._core.checks import check_fraction
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.reproducible import stream
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.models.predictor import predict
-from graphtemper.signals.observation import Observation
+from graphtemper_research.harness.numeric import stream
 
 
 class PseudoCal(HasParameters):

@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize, minimize_scalar, nnls
 
-from graphtemper import temperature
+from graphtemper import Estimate, Observation, temperature
 from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, share_estimate
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import density_ratio, learned, representation
 
 Classes = NDArray[np.int64] | NDArray[np.intp]

@@ -11,21 +11,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphtemper import calibrators, errors, recalibrate, temperature
+from graphtemper import (
+    Graph,
+    Observation,
+    SourceCard,
+    calibrators,
+    errors,
+    recalibrate,
+    temperature,
+)
 from graphtemper import estimators as accuracy
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
 from graphtemper.calibrators.network import NetworkCalibrator
-from graphtemper.card.card import SourceCard
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.estimators import Estimator
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
-from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research import baselines, retrained
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.baselines.gets import RELEASED
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 
@@ -40,13 +45,11 @@ PER_TARGET = "GDASpecReg"
 RETRAINED_MODEL = "GCN"
 """The model with which they are listed: all of them are graph convolutional networks."""
 _ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
-FOLDS = {
-    f"{name} folds": name for name in ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "WATS")
-}
+FOLDS = {f"{name} folds": name for name in ("CaGCN", "GATS", "GETS", "WATS")}
 """Networks stopped by folds of the calibration nodes, next to the rule of their authors."""
 SOURCE_FITTED = (*(name for name in _CALIBRATORS if name not in _ELSEWHERE), *FOLDS)
 CALIBRATORS = (*SOURCE_FITTED, *RETRAINED)
-SLOW = ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "CFGNN", *FOLDS, *RETRAINED)
+SLOW = ("CaGCN", "GATS", "GETS", "CFGNN", *FOLDS, *RETRAINED)
 """Calibrators that train networks: they are measured in cells of their own, after the others."""
 MOST_EPOCHS = 300
 """Networks of calibrators are trained for fewer epochs than their default where that is more."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from graphtemper import errors
 from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.parameters import HasParameters
-from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models.passes import ProjectedPasses
 from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type

@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphtemper import errors
+from graphtemper import Graph, errors
 from graphtemper.calibrators.torch_sparse import product, threads_for
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply
 from graphtemper_research.models.losses import Loss
 

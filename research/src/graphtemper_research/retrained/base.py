@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import errors
+from graphtemper import Graph, errors
 from graphtemper._core.checks import (
     check_fraction,
     check_integer,
@@ -17,7 +17,6 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_choice, check_integer
-from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:

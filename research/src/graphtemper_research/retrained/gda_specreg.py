@@ -9,12 +9,11 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
-from graphtemper import temperature
+from graphtemper import Graph, temperature
 from graphtemper._core.checks import FloatArray, check_choice, check_integer, check_non_negative
-from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:
