@@ -1,7 +1,7 @@
 """Which code made a number: one digest of everything that measures, in both distributions.
 
 Lines of comment and docstrings do not count, because they change no number; neither do the parts
-that only print, draw or dispatch (`NOT_MEASURING`). The compiled loops count. Streams of graphs
+that only print, draw or dispatch (`NOT_MEASURING`). Streams of graphs
 larger than memory make no number of a method; they have a digest of their own.
 """
 
@@ -84,7 +84,7 @@ def of(roots: Mapping[str, Path]) -> str:
     """Return the digest of packages, given as folders by name."""
     total = hashlib.sha256()
     for package, root in sorted(roots.items()):
-        for path in sorted([*root.rglob("*.py"), *root.rglob("*.c")]):
+        for path in sorted(root.rglob("*.py")):
             name = f"{package}/{path.relative_to(root).as_posix()}"
             if not name.startswith(NOT_MEASURING):
                 total.update(f"{name}\n{meaning(path)}\n".encode())
