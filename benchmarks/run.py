@@ -9,14 +9,12 @@ Peers that are not installed are reported as missing. Absolute times are noisy; 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import jobs, peers, products
-from benchmarks.timing import Row
+from benchmarks.timing import Row, keep, kept
 
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.speed import FILE, table
 from graphtemper_research.paper.results_page import write_results
@@ -53,17 +51,17 @@ def main() -> None:
         "sampler": peers.sampler_rows,
         "card": jobs.card_rows,
     }
-    found = json.loads((arguments.out / FILE).read_text()) if arguments.only else {}
-    known = found["rows"] if found.get("code") == digest() else []
+    measured = arguments.only or parts
+    known = kept(arguments.out / FILE, lambda row: row["part"] in measured)
     rows: list[dict[str, object]] = []
     for name, part in parts.items():
-        if arguments.only and name not in arguments.only:
-            rows += [row for row in known if row.get("part") == name]
+        if name not in measured:
+            rows += [row for row in known if row["part"] == name]
             continue
         for row in part():
             rows.append(row.to_dict() | {"part": name})
             print(rows[-1], flush=True)
-    write_text(arguments.out / FILE, json.dumps({"code": digest(), "rows": rows}, indent=1) + "\n")
+    keep(arguments.out / FILE, "run", rows)
     write_text(arguments.page, PAGE + table(rows))
     write_results(arguments.out, arguments.results)
 

@@ -1,4 +1,4 @@
-"""Files beside the pages: the demo's report, the explorer, the leaderboard, and ``llms.txt``.
+"""Files beside the pages: the demo's report, the explorer, and ``llms.txt``.
 
 The role ``whole`` links to one of them: ``{whole}`the report <report.html>` ``.
 """
@@ -36,14 +36,10 @@ def _write(app, error):
     if error is not None or app.builder.format != "html":
         return
     from graphtemper_research.explorer.page import write_page as write_explorer
-    from graphtemper_research.leaderboard.page import write_page as write_board
 
     source, out = Path(app.srcdir), Path(app.outdir)
     shutil.copy(source / "_generated" / "report.html", out)
     write_explorer(out / "explore.html")
-    raw = source / "results" / "leaderboard_raw.csv"
-    if raw.is_file():  # its cells are part of a release, not of every checkout
-        write_board(out / "leaderboard.html", raw)
     lines = [f"# {app.config.project} {app.config.release}", "", f"> {PURPOSE}", ""]
     lines += [
         f"- [{title.astext()}]({name}.html)" for name, title in sorted(app.env.titles.items())

@@ -17,13 +17,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from graphtemper._core.safe_reading import parse_json, read_bytes
+from graphtemper_research.harness import provenance
 from graphtemper_research.harness.frame import Row, grouped, select
 
 NOTHING, SOURCE, BEST = "doing nothing", "source temperature", "best temperature"
 REFERENCES = {NOTHING: "ece uncalibrated", SOURCE: "ece source-T"}
 ABSENT = "–"
-_LARGEST = 64_000_000
 # A cell that begins with a number, perhaps in bold, or has none.
 _NUMBER = re.compile(r"\W*(\d|$)")
 
@@ -36,12 +35,11 @@ class Results:
         self.read = cache(self._read)
 
     def _read(self, name: str) -> Any:
-        return parse_json(read_bytes(self.folder / f"{name}.json", _LARGEST))
+        return provenance.load(self.folder / f"{name}.json")
 
     def rows(self, name: str, **having: Any) -> list[dict[str, Any]]:
         """Return the rows of a result that have some values."""
-        content = self.read(name)
-        return select(content["rows"] if isinstance(content, dict) else content, **having)
+        return select(self.read(name)["rows"], **having)
 
     def bar(self, name: str, quantity: str) -> dict[str, Any]:
         """Return the comparison of a quantity."""

@@ -137,7 +137,7 @@ def every(
 
     chosen = board.bench(_listed(groups), _listed(calibrators), _listed(retrain) or ())
     out = _run(chosen, run, graphs)
-    page.write_page(out / f"{board.NAME}.html", raw.write(out))
+    page.write_page(out / f"{board.NAME}.html", raw.rows_in(out))
 
 
 @bench.command

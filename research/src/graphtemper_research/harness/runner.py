@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from graphtemper import errors
 from graphtemper.card import atlas
 from graphtemper_research.harness.cells import Case, Cell, Progress, finish
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
 from graphtemper_research.harness.layout import (
     Cells,
@@ -36,6 +35,7 @@ from graphtemper_research.harness.outcome import (
     reported,
     write_text,
 )
+from graphtemper_research.harness.provenance import stamp
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,7 +167,9 @@ class Bench:
             rows=rows,
             draw=None if draw is None else lambda figure: draw(figure, rows, cells),
             size=self.size(rows),
-            code=digest(),
+            measured=stamp(
+                f"graphtemper {self.command}", sum(cell.get("cpu_seconds", 0.0) for cell in cells)
+            ),
         )
 
     def page(self, content: Mapping[str, Any]) -> str:

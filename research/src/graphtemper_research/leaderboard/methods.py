@@ -45,13 +45,11 @@ PER_TARGET = "GDASpecReg"
 RETRAINED_MODEL = "GCN"
 """The model with which they are listed: all of them are graph convolutional networks."""
 _ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
-FOLDS = {
-    f"{name} folds": name for name in ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "WATS")
-}
+FOLDS = {f"{name} folds": name for name in ("CaGCN", "GATS", "GETS", "WATS")}
 """Networks stopped by folds of the calibration nodes, next to the rule of their authors."""
 SOURCE_FITTED = (*(name for name in _CALIBRATORS if name not in _ELSEWHERE), *FOLDS)
 CALIBRATORS = (*SOURCE_FITTED, *RETRAINED)
-SLOW = ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "CFGNN", *FOLDS, *RETRAINED)
+SLOW = ("CaGCN", "GATS", "GETS", "CFGNN", *FOLDS, *RETRAINED)
 """Calibrators that train networks: they are measured in cells of their own, after the others."""
 MOST_EPOCHS = 300
 """Networks of calibrators are trained for fewer epochs than their default where that is more."""

@@ -90,7 +90,7 @@ def run(name: str) -> Outcome:
     """Reproduce one figure or table and return its numbers."""
     if name not in FIGURES:
         raise errors.choice(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
-    from graphtemper_research.harness.digest import digest
+    from graphtemper_research.harness.provenance import stamp
 
     outcome: Outcome = importlib.import_module(FIGURES[name]).run()
-    return replace(outcome, code=digest())
+    return replace(outcome, measured=stamp(f"graphtemper paper {name}"))

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from graphtemper_research.harness import provenance
+from graphtemper_research.harness.outcome import write_text
 
 MONTHS = (
     *(f"2020-{month:02}" for month in (8, 9, 10, 11, 12)),
@@ -26,7 +28,9 @@ def main(readme: Path, folder: Path) -> None:
     from graphtemper_research.harness.style import draw
 
     found = measure(readme.read_text("utf-8"))
-    (folder / "months.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    command = "python -m graphtemper_research.trials.months README.md docs/results"
+    content = {"measured": provenance.stamp(command)} | found
+    write_text(folder / "months.json", provenance.text(content))
     draw(folder / "months.png", lambda f: chart(f, found["months"]), width=7.2, height=2.9)
 
 
@@ -66,7 +70,6 @@ def measure(text: str) -> dict[str, Any]:
 
     from graphtemper import metrics, recalibrate, suggest_labels, temperature
     from graphtemper_research.graphs import datasets
-    from graphtemper_research.harness.digest import digest
 
     _, data, net, train = trained()
     graphs = {month: datasets.load(f"covid_us_{month.replace('-', '_')}") for month in MONTHS}
@@ -107,7 +110,7 @@ def measure(text: str) -> dict[str, Any]:
         )
     printed = "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
     accuracy = round(float(right.mean()), 4)
-    return {"code": digest(), "printed": printed, "true_accuracy": accuracy, "months": months}
+    return {"printed": printed, "true_accuracy": accuracy, "months": months}
 
 
 def stated(answer: Any) -> dict[str, Any]:
