@@ -25,11 +25,10 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.graph.operators import adjacency, multiply
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import centred
+from graphtemper.signals.covariances import centred, leads
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe
 from graphtemper.signals.second_opinion import Float32, sketch_weights
-from graphtemper.signals.views import leads
 from graphtemper.signals.views import measure as measure_views
 
 Classes = NDArray[np.intp]

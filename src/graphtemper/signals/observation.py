@@ -167,6 +167,12 @@ class Observation:
         """The nodes over which views are centred: None for all, or a sample of a larger graph."""
         return None if self.part is None else self.nodes
 
+    @cached_property
+    def some_nodes(self) -> NDArray[np.int64] | None:
+        """The observed nodes; None if they are all of the graph, so that nothing is copied."""
+        everything = np.array_equal(self.nodes, np.arange(self.graph.num_nodes))
+        return None if everything else self.nodes
+
     @property
     def num_nodes(self) -> int:
         """Number of observed nodes, n."""
@@ -185,8 +191,7 @@ class Observation:
     @cached_property
     def logits(self) -> FloatArray:
         """The model's logits of the observed nodes, (n, K)."""
-        everything = np.array_equal(self.nodes, np.arange(self.graph.num_nodes))
-        return self.all_logits if everything else self.all_logits[self.nodes]
+        return self.all_logits if self.some_nodes is None else self.all_logits[self.nodes]
 
     @cached_property
     def probabilities(self) -> FloatArray:

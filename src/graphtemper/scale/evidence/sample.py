@@ -48,8 +48,8 @@ from graphtemper.signals.covariances import (
     centred,
     column_halves,
     edges_and_wedges,
-    node_products,
     ratio_of_sums,
+    split_nodes,
 )
 from graphtemper.signals.evidence import Evidence
 from graphtemper.signals.graph_parts import Field, Reach
@@ -183,7 +183,7 @@ def _corrected(given: Given, found: Evidence, chosen: Rows, pool: Rows) -> Evide
     for half in column_halves(graph.num_features, probe.splits, probe.seed):
         columns = Columns(half, given.moments[0])
         first = seen.passes.run(lone, columns=columns, alone=True)
-        alone += node_products(first, own[rows] - first)
+        alone += split_nodes(first, own[rows], own[rows].argmax(axis=1)).product
     edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
     known = np.zeros((graph.num_nodes, given.card.num_classes))
     known[rows] = given.logits(pool)
