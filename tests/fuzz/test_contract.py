@@ -57,13 +57,11 @@ ALLOWED = {
     "recalibration/report/content.py:*": "a file of the package",
     "recalibration/report/html.py:text_of": "a file of the package",
     "scale/parquet.py:open_parquet": "after open_regular",
-    "explorer/script.py:*": "a file of the package",
     "gats/__main__.py:*": "a script on files of the repository",
     "harness/memory.py:*": "/proc/self/status",
     "evidence.py:collect": "results of its own jobs",
     "pages.py:pages": "pages of the repository",
     "trials/months.py:main": "the README of the repository",
-    "gats/systems.py:*": "files of the repository",
     "evidence.py:*": "results of its own jobs",
     "harness/uses.py:*": "files of the packages",
 }
