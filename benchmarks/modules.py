@@ -124,10 +124,7 @@ def sample_and_all(
         graph = _drawn(num_nodes, 10 + seed, degree, homophily=0.4 + 0.4 * seed / seeds)
         graph = graph.replace(labels=None)
         logits = model(graph)
-        one, other = (
-            Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
-            for _ in range(2)
-        )
+        one, other = (Observation(model, graph, seed=seed, logits=logits) for _ in range(2))
         all_seconds, whole = seconds(partial(read, card, one))
         few_seconds, (nodes, few) = seconds(partial(_read_sample, card, other))
         gap = few.prior.centre - whole.prior.centre

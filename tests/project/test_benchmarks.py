@@ -39,7 +39,6 @@ def test_peers_find_the_same_optimum():
 def test_products_and_their_bandwidth():
     rows = products.product_rows(2000)
     assert {row.peer for row in rows} >= {"SciPy, one thread"}
-    assert {row.bar for row in rows if "10 columns" in row.size} >= {"at least 4 x faster"}
     (growth,) = products.growth_rows((500, 1000))
     assert growth.what.startswith("growth of cost per edge: ")
     assert products.triad_bandwidth(10_000) > 1e8

@@ -52,23 +52,9 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
     name
         roman_empire, amazon_ratings, questions, minesweeper or tolokers.
     """
-    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
-
     from graphtemper_research.graphs import datasets
 
-    columns = ("{task.description}", DownloadColumn(), TimeRemainingColumn())
-    errors = console(stderr=True)
-    quiet = as_json or not errors.is_terminal
-    with Progress(*columns, console=errors, disable=quiet) as bar:
-        task = bar.add_task(name, total=None)
-        try:
-            path = datasets.fetch(
-                name, progress=lambda done, total: bar.update(task, completed=done, total=total)
-            )
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "interrupted; the downloaded part is kept: run the same command again to resume."
-            ) from None
+    path = datasets.fetch(name)
     if as_json:
         print_json({"name": name, "path": str(path)})
     else:

@@ -93,7 +93,7 @@ def _file(name: str, folders: tuple[Path, ...]) -> Path | None:
     if name.split(".")[0] not in OWN:
         return None
     stem = name.replace(".", "/")
-    paths = (folder / f"{stem}{end}" for folder in folders for end in (".py", ".c", "/__init__.py"))
+    paths = (folder / f"{stem}{end}" for folder in folders for end in (".py", "/__init__.py"))
     return next((path for path in paths if path.is_file()), None)
 
 

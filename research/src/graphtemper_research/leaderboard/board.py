@@ -90,7 +90,6 @@ QUICK_CALIBRATORS = (
     "HistogramBinning",
     "RBS",
     "CaGCN",
-    "SimilarityCalibrator",
     "WATS",
 )
 

@@ -129,17 +129,15 @@ def _ask(
     """Return the temperatures that a card gives: global, per node, and per node by logits."""
     result = recalibrate(source.predictor, target, cards.card, nodes, seed=seed, per_node=True)
     assert result.node_temperatures is not None
-    unit = cards.card.probe.temperature
-    observation = Observation(source.predictor, target, nodes, temperature=unit, seed=seed)
-    relative = 1.0 / result.slope
+    observation = Observation(source.predictor, target, nodes, seed=seed)
     abstained = result.verdict == "abstain"
     ablated, _ = node_temperatures.spread(
-        observation, cards.logits_only, relative, result.accuracy.value, abstained
+        observation, cards.logits_only, result.temperature, result.accuracy.value, abstained
     )
     return {
-        GLOBAL: relative * unit,
+        GLOBAL: result.temperature,
         PER_NODE: result.node_temperatures,
-        LOGITS_ONLY: ablated * unit,
+        LOGITS_ONLY: ablated,
     }
 
 
