@@ -100,8 +100,6 @@ def _file(name: str, folders: tuple[Path, ...]) -> Path | None:
 @cache
 def _imports(path: Path, folders: tuple[Path, ...]) -> list[str]:
     """Return the modules that a file imports, also inside functions and by their names."""
-    if path.suffix != ".py":
-        return []
     found: list[str] = []
     for node in _running(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -150,7 +148,4 @@ class _Meaning(ast.NodeTransformer):
 @cache
 def meaning(path: Path) -> str:
     """Return what a file does, without comments, layout, docstrings and messages of errors."""
-    text = path.read_text("utf-8")
-    if path.suffix != ".py":
-        return text
-    return ast.unparse(_Meaning().visit(ast.parse(text)))
+    return ast.unparse(_Meaning().visit(ast.parse(path.read_text("utf-8"))))
