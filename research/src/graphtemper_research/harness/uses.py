@@ -30,11 +30,8 @@ NOT_MEASURING = (
     *(f"graphtemper.monitor.{name}" for name in ("page", "prometheus")),
     *(f"graphtemper.recalibration.{name}" for name in ("notebook", "report")),
     *(f"graphtemper_research.{name}" for name in ("benches", "commands", "numbers", "pages")),
-    *(
-        f"graphtemper_research.harness.{name}"
-        for name in ("cells", "layout", "outcome", "pictures")
-    ),
-    *(f"graphtemper_research.harness.{name}" for name in ("style", "uses")),
+    *(f"graphtemper_research.harness.{name}" for name in ("cells", "layout", "outcome")),
+    *(f"graphtemper_research.harness.{name}" for name in ("provenance", "runner", "style", "uses")),
 )
 
 
