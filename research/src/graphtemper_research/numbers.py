@@ -43,8 +43,9 @@ class Results:
 
     def bar(self, name: str, quantity: str) -> dict[str, Any]:
         """Return the comparison of a quantity."""
-        (found,) = select(self.read(name)["comparisons"], quantity=quantity)
-        return found
+        found: list[dict[str, Any]] = select(self.read(name)["comparisons"], quantity=quantity)
+        (only,) = found
+        return only
 
     def stamp(self, *names: str) -> str:
         """Say which version and commit measured some results, with links to their pages."""
@@ -93,7 +94,7 @@ def average(rows: Iterable[Row], key: str) -> float | None:
     >>> round(average(rows, "ece"), 3), average(rows, "nll")
     (0.4, None)
     """
-    having = [{"family": row.get("family")} | row for row in rows if row.get(key) is not None]
+    having = [{"family": row.get("family"), **row} for row in rows if row.get(key) is not None]
     families = grouped(having, "family").values()
     return mean(mean(float(row[key]) for row in own) for own in families) if having else None
 

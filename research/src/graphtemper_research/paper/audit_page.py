@@ -8,7 +8,7 @@ page. Conditions and formulas in the file are Python, as the file is a part of t
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from graphtemper_research.paper import FIGURES
 from graphtemper_research.paper.real import PUBLISHED
 
 Numbers = dict[str, Any]
-TAKE = {
+TAKE: dict[str, Callable[[list[Any]], Any]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "max": max,
