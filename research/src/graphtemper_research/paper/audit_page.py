@@ -15,7 +15,7 @@ from typing import Any
 from graphtemper import theory
 from graphtemper.recalibration.report.html import text_of
 from graphtemper_research.harness.frame import Row, select
-from graphtemper_research.numbers import Results
+from graphtemper_research.numbers.tables import Results
 from graphtemper_research.paper import FIGURES
 from graphtemper_research.paper.real import PUBLISHED
 
