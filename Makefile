@@ -12,14 +12,10 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly browser slow paper bench evidence scaling clean
+.PHONY: demo docs locked audit faults fuzz mutation test test-core lint types unit nightly browser slow paper bench evidence scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-
-# The compiled loops, or one line that says why they could not be built.
-kernels:
-	@$(PYTHON) hatch_build.py
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[plots,report]'
@@ -91,14 +87,13 @@ $(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
 	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
-# The API pages import every module, so this needs the packages of the tests. With Chromium, the pages
-# also get screenshots and the method page a PDF; without it, notes say that these are missing.
+# The API pages import every module, so this needs the packages of the tests.
 docs: $(VENV)/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
 	@echo "Start page: docs/_build/html/index.html"
 
-demo: $(VENV)/.demo kernels
+demo: $(VENV)/.demo
 	$(BIN)/graphtemper demo
 
 # Types and documentation beside each other; each of them uses one core.
@@ -118,16 +113,16 @@ types: $(VENV)/.test
 # Two workers. The tests of a file run on one of them, so that its fixtures are made once. Tests of the
 # site are skipped where `make docs` has not run.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
-unit: $(VENV)/.test kernels
+unit: $(VENV)/.test
 	$(PYTEST) -m 'not slow and not nightly' --durations=30
 
 # Hostile files, wheels, clusters, browsers and faults: what costs much and breaks rarely.
-nightly: $(VENV)/.test kernels $(VENV)/.chromium docs
+nightly: $(VENV)/.test $(VENV)/.chromium docs
 	GRAPHTEMPER_FUZZ=100 $(PYTEST) -m 'nightly and not slow'
 	$(MAKE) faults
 
 # The library without torch and without extras, in under three minutes.
-test-core: $(CORE)/.core kernels
+test-core: $(CORE)/.core
 	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
 
 browser: $(VENV)/.test docs
@@ -140,20 +135,21 @@ slow: $(VENV)/.test
 paper: $(VENV)/.test
 	$(BIN)/graphtemper paper all --out docs/results --results docs/results.md
 
-bench: $(VENV)/.bench kernels
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run
 
 # Every committed result, by the current code: about two hours of two cores, then half an hour of speed,
 # which is measured with nothing beside it. Large graphs (docs/scale.md) are measured apart: `python -m
 # benchmarks.large` draws them first, which needs 20 GB of disk.
-evidence: $(VENV)/.bench kernels
+evidence: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
-	$(BIN)/python scripts/readme.py --measure
+	$(BIN)/python -m graphtemper_research.trials.months README.md docs/results
+	$(BIN)/python -m graphtemper_research.pages
 	$(BIN)/python -m benchmarks.modules
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.run
 
-scaling: $(VENV)/.test kernels
+scaling: $(VENV)/.test
 	$(BIN)/python -m benchmarks.scaling
 
 clean:

@@ -14,9 +14,10 @@ from benchmarks.timing import ROOT, Row, in_own_process, race
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.card import atlas
-from graphtemper.models import GCN, SIGN
+from graphtemper.models import SIGN
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.memory import peak_gigabytes
+from graphtemper_research.models import GCN
 
 ENVIRONMENTS = 100
 # Most CPU seconds of a card, by graph and model.

@@ -19,7 +19,6 @@ layer, as an inference job would write them.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,15 +30,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
+from benchmarks.timing import keep, kept
 from numpy.typing import NDArray
 
 from graphtemper import Graph, SourceCard
 from graphtemper import recalibrate as in_memory_recalibrate
 from graphtemper.models import SIGN
 from graphtemper.scale import recalibrate, recalibration
-from graphtemper_research.harness.digest import SCALE, scale_digest
 from graphtemper_research.harness.memory import peak_gigabytes
-from graphtemper_research.harness.outcome import write_text
 
 DEGREE, COLUMNS, CLASSES, PART = 20, 64, 5, 500_000
 SOURCE = {"homophily": 0.6, "noise": 1.0}
@@ -47,6 +45,7 @@ TARGET = {"homophily": 0.5, "noise": 1.3}
 # Distance of the class means, in units of the noise of the source.
 _APART = 0.35
 SAMPLES = 8
+SAME = ("model", "nodes", "sample")
 
 
 def parts(
@@ -284,11 +283,9 @@ def main() -> None:
             row = sampling_errors(given.folder, name, given.sample)
         else:
             row = run(given.folder, name, given.sample, given.memory)
-        known = json.loads(given.out.read_text("utf-8")) if given.out.exists() else []
-        same = {"model", "nodes", "sample"}
-        known = [old for old in known if any(old[key] != row[key] for key in same)]
-        stamped = {SCALE: scale_digest(), **row}
-        write_text(given.out, json.dumps([*known, stamped], indent=1) + "\n")
+        same = [row[key] for key in SAME]
+        known = kept(given.out, lambda old, same=same: [old[key] for key in SAME] == same)
+        keep(given.out, f"large {given.what}", [*known, row])
 
 
 if __name__ == "__main__":

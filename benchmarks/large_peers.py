@@ -13,7 +13,6 @@ within two edges of some random ones. Every way runs in a process of its own.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -25,15 +24,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from benchmarks.large import CLASSES, _model_and_card
+from benchmarks.timing import keep, kept
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from graphtemper import SourceCard
 from graphtemper.scale import Serial, StoredGraph, recalibrate
 from graphtemper.scale.stored_graph import StoredWhole
-from graphtemper_research.harness.digest import SCALE, scale_digest
 from graphtemper_research.harness.memory import peak_gigabytes
-from graphtemper_research.harness.outcome import write_text
 
 OUT = Path("docs/results/large_peers.json")
 COLUMNS = [f"logit_{k}" for k in range(CLASSES)]
@@ -147,16 +145,15 @@ def main() -> None:
             "graphtemper": (floor_with_graphtemper, given.model),
             "Dask": (floor_with_dask, given.model),
         }
-    known = json.loads(OUT.read_text("utf-8")) if OUT.exists() else []
     for way, (work, argument) in ways.items():
-        row = {SCALE: scale_digest(), "what": given.what, "way": way}
+        row = {"what": given.what, "way": way}
         row["edges"] = graph.edges.num_rows
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             row |= pool.submit(measured, work, given.folder, argument).result()
         print(row, flush=True)
-        same = ("what", "way", "edges")
-        known = [old for old in known if any(old[key] != row[key] for key in same)] + [row]
-        write_text(OUT, json.dumps(known, indent=1) + "\n")
+        same = (given.what, way, row["edges"])
+        known = kept(OUT, lambda old, s=same: (old["what"], old["way"], old["edges"]) == s)
+        keep(OUT, f"large_peers {given.what}", [*known, row])
 
 
 if __name__ == "__main__":

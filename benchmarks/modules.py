@@ -8,7 +8,6 @@ over all threads. Rows are kept in docs/results/modules.json.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.timing import ROOT
+from benchmarks.timing import ROOT, keep, kept
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.numerics import to_share
@@ -27,7 +26,6 @@ from graphtemper.graph.operators import multiply, operator
 from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.trials.trial import MODELS
 
@@ -126,10 +124,7 @@ def sample_and_all(
         graph = _drawn(num_nodes, 10 + seed, degree, homophily=0.4 + 0.4 * seed / seeds)
         graph = graph.replace(labels=None)
         logits = model(graph)
-        one, other = (
-            Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
-            for _ in range(2)
-        )
+        one, other = (Observation(model, graph, seed=seed, logits=logits) for _ in range(2))
         all_seconds, whole = seconds(partial(read, card, one))
         few_seconds, (nodes, few) = seconds(partial(_read_sample, card, other))
         gap = few.prior.centre - whole.prior.centre
@@ -207,12 +202,11 @@ def _sample_section(row: dict[str, Any]) -> str:
 
 
 def write(rows: list[dict[str, Any]], path: Path = FILE) -> None:
-    """Merge rows into the file, each with the digest of its code, and write the page beside it."""
-    known = json.loads(path.read_text("utf-8")) if path.exists() else []
-    own = [{"code": digest(), **row} for row in rows]
-    merged = {(row["graph"], row["module"]): row for row in [*known, *own]}
-    listed = [merged[key] for key in sorted(merged)]
-    path.write_text(json.dumps(listed, indent=1) + "\n", "utf-8")
+    """Merge rows into the file, and write the page beside it."""
+    own = {(row["graph"], row["module"]) for row in rows}
+    known = kept(path, lambda row: (row["graph"], row["module"]) in own)
+    listed = sorted([*known, *rows], key=lambda row: (row["graph"], row["module"]))
+    keep(path, "modules", listed)
     path.with_suffix(".md").write_text(markdown(listed), "utf-8")
 
 

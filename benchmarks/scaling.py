@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.timing import in_own_process
+from benchmarks.timing import in_own_process, keep, kept
 
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.card import atlas
@@ -29,7 +29,6 @@ from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
 from graphtemper.signals import passes as perturb
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import write_text
 
@@ -270,22 +269,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=AXES, default=())
     arguments = parser.parse_args()
     file = arguments.out / "scaling.json"
-    last = json.loads(file.read_text()) if arguments.only else {}
-    known = last["rows"] if last.get("code") == digest() else []
+    measured = arguments.only or AXES
+    known = kept(file, lambda row: row["axis"] in measured)
     rows = []
     for axis in QUICK if arguments.quick else AXES:
-        if arguments.only and axis not in arguments.only:
+        if axis not in measured:
             rows += [row for row in known if row["axis"] == axis]
         else:
             rows += axis_rows(axis, arguments.quick)
-    found = {
-        "code": digest(),
-        "base": BASE,
-        "rows": rows,
-        "exponents": exponents(rows),
-        "per_edge": per_edge(rows),
-    }
-    write_text(file, json.dumps(found, indent=1) + "\n")
+    more = {"base": BASE, "exponents": exponents(rows), "per_edge": per_edge(rows)}
+    keep(file, "scaling", rows, **more)
     write_text(arguments.out / "scaling.md", markdown(rows))
     picture(rows, arguments.out / "scaling.png")
 

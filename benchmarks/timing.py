@@ -6,10 +6,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from graphtemper_research.harness import provenance
+from graphtemper_research.harness.outcome import write_text
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,6 +66,19 @@ def race(jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int = 3) -> dic
             job()
             times[name].append((time.process_time() - start) / threads)
     return {name: min(found) for name, found in times.items()}
+
+
+def kept(path: Path, replaced: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    """Return the rows of a result that this commit measured and that are not measured again."""
+    if not path.exists() or provenance.read(path).commit != provenance.commit():
+        return []
+    return [row for row in provenance.load(path)["rows"] if not replaced(row)]
+
+
+def keep(path: Path, command: str, rows: Iterable[dict[str, Any]], **more: Any) -> None:
+    """Write rows as a result that says who measured them."""
+    content = {"measured": provenance.stamp(f"python -m benchmarks.{command}"), "rows": [*rows]}
+    write_text(path, provenance.text(content | more))
 
 
 def in_own_process(call: str) -> Any:

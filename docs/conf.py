@@ -6,7 +6,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+import generated_parts  # noqa: E402
+
 import graphtemper  # noqa: E402
+from graphtemper_research import numbers  # noqa: E402
 
 project = "graphtemper"
 author = "The graphtemper authors"
@@ -21,19 +24,17 @@ extensions = [
     "docstring_text",
     "generated_parts",
     "gallery",
-    "long_pages",
-    "markdown_twins",
     "mathml",
-    "screenshots",
-    "static_explorer",
-    "static_leaderboard",
+    "whole_pages",
 ]
 exclude_patterns = ["_build", "_generated", "_ext"]
 templates_path = ["_templates"]
 
 # Headings can be linked as on GitHub; formulas between dollars become MathML.
 myst_heading_anchors = 3
-myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath", "substitution"]
+# Numbers come from the committed results, and lists of names from the code.
+myst_substitutions = numbers.values(HERE / "results") | generated_parts.values(HERE.parent)
 myst_dmath_allow_labels = False
 
 # A name in single backquotes is a link if it is documented here, and code otherwise.

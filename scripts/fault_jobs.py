@@ -29,7 +29,6 @@ from graphtemper.models import SIGN
 from graphtemper.recalibration.report import html
 from graphtemper_research import paper as experiments
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.paper import concept
 
 FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
@@ -99,7 +98,6 @@ def warm_up() -> None:
     for name in ("perf_counter", "process_time"):
         vars(importlib.import_module("graphtemper_research.harness.cells"))[name] = lambda: 0.0
     html.vega_bundle()
-    digest()  # cached for all forks: the source may be edited during the trials
     plan = atlas.plan
 
     def few(

@@ -1,6 +1,7 @@
 """What tests of several packages share."""
 
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ import scipy.sparse as sp
 
 from graphtemper import Graph, csbm, report
 from graphtemper.errors import GraphTemperError, MissingExtraError
+from graphtemper.graph.operators import multiply, operator, project
+from graphtemper.models import ProjectedPasses
 
 # Modules that only an extra or the research package installs, and the name of it.
 EXTRAS = {
@@ -119,6 +122,30 @@ def block_model(
     square = np.random.default_rng(7).standard_normal((num_features, num_features))
     rotation = np.linalg.qr(square)[0]
     return graph.replace(features=(graph.features @ rotation).astype(np.float32))
+
+
+class TwoLayers:
+    """A graph convolution, a rectifier and another one, with drawn weights and fast passes."""
+
+    def __init__(self, graph, hidden=6, layers=2):
+        rng = np.random.default_rng(0)
+        widths = [graph.num_features, *[hidden] * (layers - 1), graph.num_classes]
+        self.weights = [
+            rng.normal(size=shape).astype(np.float32) for shape in itertools.pairwise(widths)
+        ]
+
+    def finish(self, projected, graph):
+        matrix = operator(graph, "self-loop")
+        signal = multiply(matrix, projected)
+        for weights in self.weights[1:]:
+            signal = multiply(matrix, project(np.maximum(signal, 0.0), weights))
+        return signal
+
+    def fast_passes(self):
+        return ProjectedPasses(self.weights[0], self.finish)
+
+    def __call__(self, graph):
+        return self.fast_passes().logits(graph)
 
 
 def disjoint_copies(graph, count):

@@ -1,72 +1,63 @@
-"""Generate the tables and pictures that pages include, before the pages are read."""
+"""Parts of pages that are read from the code, by the name of their substitution; the demo's output.
+
+Numbers come from `graphtemper_research.numbers`; here are fields, codes, commands and equations.
+"""
 
 import contextlib
 import io
-import json
 from pathlib import Path
 
 import changes
-import data_flow
 import equations
-import evidence
-import measured
-import method_tables
-import report_fields
-import scale_tables
-
-
-def setup(app):
-    """Connect the generators."""
-    app.connect("builder-inited", _load_lazy_names)
-    app.connect("builder-inited", _write)
-    return {"parallel_read_safe": True}
-
-
-def _load_lazy_names(app):
-    """Load every public name, because autodoc lists only what a module already holds."""
-    import graphtemper
-
-    for module_name in graphtemper._MODULES:
-        module = getattr(graphtemper, module_name)
-        for name in getattr(module, "__all__", ()):
-            setattr(module, name, getattr(module, name))
-
-
-def _write(app):
-    from graphtemper.recalibration.report.content import schema
-    from graphtemper.recalibration.report.style import draw
-
-    folder = Path(app.srcdir) / "_generated"
-    folder.mkdir(exist_ok=True)
-    changes.put(folder / "equations.md", equations.markdown(Path(app.srcdir).parent / "tests"))
-    for name in ("report", "recalibration"):
-        changes.put(folder / f"{name}_fields.md", report_fields.markdown(schema(name)))
-    changes.put(folder / "reason_codes.md", _reason_codes())
-    months = json.loads((Path(app.srcdir) / "results" / "months.json").read_text("utf-8"))
-    changes.put(folder / "months_caption.md", _readme(app, "caption") + "\n")
-    changes.put(folder / "months_printed.md", f"```text\n{months['printed']}\n```\n")
-    changes.put(folder / "cli.md", _commands())
-    parts = evidence.tables(Path(app.srcdir)) | measured.tables(Path(app.srcdir))
-    parts |= scale_tables.tables(Path(app.srcdir))
-    parts |= method_tables.tables(evidence.Results(Path(app.srcdir) / "results"))
-    for name, text in parts.items():
-        changes.put(folder / f"{name}.md", text)
-    draw(folder / "evidence.png", lambda figure: evidence.draw(figure, Path(app.srcdir)))
-    draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
-    _run_demo(folder, changes.library(Path(app.srcdir)))
-
-
-def _readme(app, name):
-    """Return a measured part of the README."""
-    text = (Path(app.srcdir).parent / "README.md").read_text("utf-8")
-    return text.partition(f"<!-- {name} -->\n")[2].partition(f"\n<!-- /{name} -->")[0]
-
 
 COMMANDS = """card build|card learn|card show|recalibrate|label|diagnose|monitor|monitor labels|demo
 |data list|data fetch|data inspect|bench|paper|explore|completion|info"""
 
 
-def _commands():
+def setup(app):
+    """Connect what has to be there before pages are read."""
+    app.connect("builder-inited", _load_lazy_names)
+    app.connect("builder-inited", _run_demo)
+    return {"parallel_read_safe": True}
+
+
+def values(root: Path) -> dict[str, str]:
+    """Return the substitutions, in Markdown."""
+    from graphtemper import ReasonCode
+    from graphtemper.recalibration.report.content import schema
+
+    codes = [f"| `{code.value}` | {code.meaning} |" for code in ReasonCode]
+    return {
+        "equations": equations.markdown(root / "tests"),
+        "reason_codes": "\n".join(["| code | given when |", "| --- | --- |", *codes]),
+        "report_fields": fields(schema("report")),
+        "recalibration_fields": fields(schema("recalibration")),
+        "cli": commands(),
+    }
+
+
+def fields(schema: dict) -> str:
+    """Return a table of every field of a schema; `[]` stands for the entries of a list."""
+    rows = {}
+
+    def visit(node, path):
+        while "$ref" in node:
+            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+        for part in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+            visit(part, path)
+        for name, child in node.get("properties", {}).items():
+            here = f"{path}.{name}" if path else name
+            rows[here] = child.get("description", "").replace("|", "\\|") or rows.get(here, "")
+            visit(child, here)
+        if isinstance(node.get("items"), dict):
+            visit(node["items"], f"{path}[]")
+
+    visit(schema, "")
+    lines = [f"| `{path}` | {text} |" for path, text in rows.items()]
+    return "\n".join(["| field | meaning |", "| --- | --- |", *lines])
+
+
+def commands() -> str:
     """Return what every command prints for ``--help``, folded."""
     from rich.console import Console
 
@@ -83,21 +74,25 @@ def _commands():
     return "\n".join(parts)
 
 
-def _reason_codes():
-    """Return a table of the codes of reasons and when each is given."""
-    from graphtemper import ReasonCode
+def _load_lazy_names(app):
+    """Load every public name, because autodoc lists only what a module already holds."""
+    import graphtemper
 
-    rows = [f"| `{code.value}` | {code.meaning} |" for code in ReasonCode]
-    return "\n".join(["| code | given when |", "| --- | --- |", *rows]) + "\n"
+    for module_name in graphtemper._MODULES:
+        module = getattr(graphtemper, module_name)
+        for name in getattr(module, "__all__", ()):
+            setattr(module, name, getattr(module, name))
 
 
-def _run_demo(folder, sources):
+def _run_demo(app):
     """Run the demo for its picture, summary and report, unless no code has changed."""
     from graphtemper.cli import demo_job as demo
     from graphtemper.recalibration.report.style import draw
 
+    folder = Path(app.srcdir) / "_generated"
+    folder.mkdir(exist_ok=True)
     picture = folder / "demo.png"
-    if changes.older(picture, sources):
+    if changes.older(picture, changes.library(Path(app.srcdir))):
         result = demo.run()
         changes.put(folder / "demo.txt", result.answer.summary() + "\n")
         result.answer.report(folder / "report.html")

@@ -1,6 +1,8 @@
 """The objects that the pages assume: a model, its graphs and its card."""
 
+import shutil
 from functools import cache
+from pathlib import Path
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts, suggest_labels
 from graphtemper.models import SIGN
@@ -19,5 +21,10 @@ def made() -> dict:
 
 def names() -> dict:
     """Return what blocks of a page can use: the objects, and the functions of the main job."""
-    functions = {"recalibrate": recalibrate, "suggest_labels": suggest_labels}
+    functions = {"recalibrate": recalibrate, "suggest_labels": suggest_labels, "keep": keep}
     return dict(made()) | functions
+
+
+def keep(file: Path, name: str) -> None:
+    """Keep a page that a block has written, for readers to download."""
+    shutil.copy(file, Path(__file__).parents[1] / "_generated" / name)

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 
 class GraphTemperError(Exception):
     """Anything the user can fix; its message says what was wrong, where, and what to do."""
 
     code = "error"
+
+    def at(self, place: str) -> Self:
+        """Return the same error with a message that begins with where it happened."""
+        error = type(self)(f"{place}: {self}")
+        error.code = self.code
+        return error
 
 
 class InputError(GraphTemperError, ValueError):
@@ -154,20 +160,23 @@ class IllConditionedWarning(GraphTemperWarning):
 
 
 def require(extra: str, what: str, *modules: str) -> Any:
-    """Import modules that an extra installs and return the first of them.
+    """Import modules and return the first of them; an empty ``extra`` installs none of them.
 
     Raises
     ------
     MissingExtraError
-        If one is missing; the message says what needs it and which command installs it.
+        If one is missing; the message says what needs them and which command installs them.
 
     Examples
     --------
-    >>> require("pyg", "a wrapped module", "json").dumps([1])
+    >>> require("pyg", "this example", "json").dumps([1])
     '[1]'
     """
+    packages = list(dict.fromkeys(name.partition(".")[0] for name in modules))
     try:
-        first, *_ = map(import_module, modules)
+        first, *_ = [import_module(name) for name in (*packages, *modules)][len(packages) :]
     except ImportError as error:
-        raise MissingExtraError(f"{what}; run pip install 'graphtemper[{extra}]'.") from error
+        command = f"'graphtemper[{extra}]'" if extra else " ".join(packages)
+        text = f"{what} needs {' and '.join(packages)}; run pip install {command}."
+        raise MissingExtraError(text) from error
     return first

@@ -18,12 +18,11 @@ ESTIMATORS = [
     for item in vars(estimators).values()
     if inspect.isclass(item) and hasattr(item, "estimate") and item is not estimators.Estimator
 ]
-CLASSES = [models.SIGN, models.SGC, models.GCN, ConformalSets, *REGISTRY.values(), *ESTIMATORS]
+CLASSES = [models.SIGN, models.SGC, ConformalSets, *REGISTRY.values(), *ESTIMATORS]
 # An argument of each class that differs from its default, in a type that is converted.
 CHANGES = {
     "SIGN": {"hops": np.int64(1), "C": 2},
     "SGC": {"C": np.float32(0.5)},
-    "GCN": {"lr": 1, "gamma": None},
     "ConformalSets": {"level": 0.8, "seed": None},
     "GETS": {"experts": ("logits", "degree"), "active": 1},
     "GDE": {"kind": "feature", "calibrated": True},

@@ -35,15 +35,6 @@ def test_the_theory_is_there_in_full(rows):
     assert {f"theory.{name}" for name in theory.__all__} <= {row.name for row in rows}
 
 
-def test_known_rows(rows):
-    by_name = {row.name: row for row in rows}
-    slope = by_name["theory.slope"]
-    assert slope.items == ("thm:kappa", "eq:kappa", "fig:concept", "as:clf")
-    assert slope.formula.startswith("degree_ratio (2 h_t - 1)")
-    assert "test_slope_is_the_ratio_of_the_simulated_moments" in slope.tests
-    assert by_name["calibrators.stac.stac"].items == ("alg:stac",)
-
-
 def test_what_counts_as_a_citation(equations):
     text = "Say it (``prop:K``).\n\nAs in ``lem:agg`` but (``as:reg``, roughly) not ``cor:global``."
     assert equations.cited(text) == ["prop:K", "as:reg"]

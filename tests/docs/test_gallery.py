@@ -1,12 +1,7 @@
-"""The examples of the gallery and the screenshots: run, shown, and absent without a browser."""
-
-import os
-import subprocess
-import sys
+"""The examples of the gallery are run and shown."""
 
 import pytest
 
-EXTENSIONS = ["myst_parser", "screenshots"]
 SCRIPT = '''"""A title.
 
 What it shows.
@@ -63,24 +58,3 @@ def test_examples_are_shown_with_output_and_figure(extension, docs, site):
         assert 'class="output' in page, name
         assert "_images/" in page, name
         assert f'href="generated/{name}.html"' in index, name
-
-
-def test_without_a_browser_a_note_stands_in_for_a_screenshot(extension, docs, tmp_path):
-    pytest.importorskip("sphinx", reason="sphinx is not installed")
-    screenshots = extension("screenshots")
-    conf = f"import sys; sys.path.insert(0, {str(docs / '_ext')!r})\nextensions = {EXTENSIONS}"
-    (tmp_path / "conf.py").write_text(conf)
-    block = "```{{screenshot}} {name}\n:alt: picture of {name}\n\nCaption.\n```\n"
-    blocks = [block.format(name=name) for name in ("report", "watch")]
-    text = "\n".join(["# Page", *blocks, "It is {methodpdf}`printed`."])
-    (tmp_path / "index.md").write_text(text)
-    folder = tmp_path / screenshots.FOLDER
-    folder.mkdir(parents=True)
-    (folder / "report.png").write_bytes(b"\x89PNG")
-    words = [sys.executable, "-m", "sphinx", "-W", "-q", tmp_path, tmp_path / "out"]
-    subprocess.run(words, check=True, env={**os.environ, "PATH": ""})
-    page = (tmp_path / "out" / "index.html").read_text("utf-8")
-    assert page.count(screenshots.NO_BROWSER) == 1
-    assert 'alt="picture of report"' in page
-    assert "picture of watch" not in page
-    assert "printed if the site is built with Chromium" in page

@@ -28,7 +28,7 @@ from graphtemper.scale.logits.logit_tables import LogitTables, read_logits
 from graphtemper.scale.stored_graph import load, moments_of
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness import cells
+from graphtemper_research.harness import cells, provenance
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
 from graphtemper_research.trials.trial import score, scored
@@ -153,7 +153,15 @@ def write_session(path):
 
 
 COMPARISON = Comparison("accuracy", 0.5, "0.4 to 0.6", True, published=0.5, note="of one seed")
-OUTCOME = Outcome("outcome", "One", {"seeds": 1}, [COMPARISON], [{"seed": 1}], draw=None).to_dict()
+OUTCOME = Outcome(
+    "outcome",
+    "One",
+    {"seeds": 1},
+    [COMPARISON],
+    [{"seed": 1}],
+    draw=None,
+    measured=provenance.stamp("graphtemper paper outcome"),
+).to_dict()
 EDGES = {"source": GRAPH.edges[:, 0], "target": GRAPH.edges[:, 1]}
 COLUMNS = {f"x{k}": column for k, column in enumerate(GRAPH.features.T)}
 
@@ -184,7 +192,7 @@ TARGETS = {
     "cell.json": Target(write_cell, read_cell),
     "watch.sqlite": Target(write_log, read_log),
     "outcome.json": Target(
-        write_text(json.dumps(OUTCOME)), lambda path: render_results(path.parent, [path.stem])
+        write_text(provenance.text(OUTCOME)), lambda path: render_results(path.parent, [path.stem])
     ),
     "report.html": Target(write_block, read_report),
 }

@@ -6,9 +6,8 @@ import pytest
 from tests.helpers import raises
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import InputError
-from graphtemper.models import GCN, SIGN
-from graphtemper.models.predictor import as_graph, graph_and_logits, predict
+from graphtemper.models import SGC, SIGN
+from graphtemper.models.predictor import as_graph, compared, predict
 
 
 def test_graphs_and_pyg_data_are_accepted():
@@ -64,29 +63,24 @@ class Checked:
         return SimpleNamespace(graph=graph, logits=self(graph))
 
 
-def test_a_model_is_checked_after_the_graph_was_accepted_unless_its_logits_are_known():
+def test_a_model_is_compared_with_its_module_on_data():
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     data = csbm.sample(50, degree=4, homophily=0.8, snr=1.0).to_pyg()
     data.pos = data.x[:, :1]
-    model, accepted = Checked(), []
-    graph, logits = graph_and_logits(data, model, accepted.append)
-    assert (len(accepted), model.checked) == (1, 1)
-    assert logits is graph.features
-    assert graph_and_logits(data, model, accepted.append, known=True)[1] is None
-    assert (len(accepted), model.checked) == (2, 1)
-
-    def refuse(graph):
-        raise InputError("another kind of graph.")
-
-    with pytest.raises(InputError):
-        as_graph(data, model, refuse)
+    model = Checked()
+    converted = as_graph(data, model)
+    assert model.checked == 0
+    graph, logits = compared(data, model, converted)
     assert model.checked == 1
+    assert logits is graph.features
+    assert compared(graph, model, graph) == (graph, None)
+    assert compared(data, SIGN(), converted)[1] is None
 
 
 def test_bundled_models_take_pyg_data():
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     graph = csbm.sample(80, degree=4, homophily=0.8, snr=1.0, seed=0)
-    for kind in (SIGN(hops=1), GCN(hidden=4, epochs=3)):
+    for kind in (SIGN(hops=1), SGC(hops=1)):
         expected = kind.fit(graph, range(40))(graph)
         given = kind.fit(graph.to_pyg(), range(40))(graph.to_pyg())
         np.testing.assert_array_equal(given, expected)

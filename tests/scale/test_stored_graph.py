@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.helpers import raises
+from tests.helpers import TwoLayers, raises
 
 from graphtemper import Graph, csbm
-from graphtemper.models import GCN, SIGN
+from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
 from graphtemper.scale import Serial, StoredGraph, stored_graph
 from graphtemper.scale.evidence.sample import layers
@@ -64,8 +64,8 @@ MODELS = {
     "SAGE": (sage, "plain", Reach(2, False)),
     "SAGE of ordered pairs": (sage, "directed", Reach(2, False)),
     "SIGN": (lambda: SIGN(hops=2, operator="mean").fit(drawn(1)), "plain", Reach(2, False)),
-    "GCN, by empty nodes": (lambda: GCN(epochs=5).fit(drawn(1)), "plain", Reach(2, True)),
-    "GCN, by one step more": (lambda: GCN(epochs=5).fit(drawn(1)), "plain", Reach(3, False)),
+    "GCN, by empty nodes": (lambda: TwoLayers(drawn(1)), "plain", Reach(2, True)),
+    "GCN, by one step more": (lambda: TwoLayers(drawn(1)), "plain", Reach(3, False)),
     "with weights": (lambda: SIGN(hops=2).fit(drawn(1)), "weighted", Reach(3, False)),
 }
 

@@ -2,7 +2,6 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from tests.helpers import raises
 
 from graphtemper import csbm, shifts
@@ -43,25 +42,78 @@ def as_bytes(graph):
 
 
 @pytest.mark.parametrize("shift", EVERY, ids=repr)
-def test_same_seed_same_bytes_and_labels_stay(graph, shift):
-    first, again, other = shift(graph, 5), shift(graph, 5), shift(graph, 6)
-    assert as_bytes(first) == as_bytes(again)
-    assert as_bytes(first) != as_bytes(graph)
-    assert shift.family in ("scale", "smooth") or as_bytes(first) != as_bytes(other)
-    assert first.labels is graph.labels
-    assert first.test_masks is graph.test_masks
-    assert first.num_nodes == graph.num_nodes
+def test_every_shift_passes_the_check_of_shifts(graph, shift):
+    neutral = NEUTRAL.get(shift.family, 0.0)
+    shifts.check(shift, neutral=neutral)
+    shifts.check(shift, graph, neutral=neutral)
 
 
 @pytest.mark.parametrize("shift", EVERY, ids=repr)
-def test_dense_and_sparse_features_are_shifted_alike(graph, shift):
-    values = graph.features * (graph.features > 0)
-    dense = shift(graph.replace(features=values), 3)
-    sparse = shift(graph.replace(features=sp.csr_matrix(values)), 3)
-    shifted = sparse.features
-    shifted = shifted if isinstance(shifted, np.ndarray) else shifted.toarray()
-    np.testing.assert_allclose(shifted, dense.features, atol=1e-5)
-    np.testing.assert_array_equal(sparse.edges, dense.edges)
+def test_another_seed_is_another_draw(graph, shift):
+    same = as_bytes(shift(graph, 5)) == as_bytes(shift(graph, 6))
+    assert same == (shift.family in ("scale", "smooth"))
+
+
+def labels_moved(graph, level, rng):
+    return graph.replace(labels=np.roll(graph.labels, 1))
+
+
+def nodes_lost(graph, level, rng):
+    return graph.subgraph(np.arange(graph.num_nodes // 2))
+
+
+def drawn_elsewhere(graph, level, rng):
+    return graph.replace(features=graph.features * np.random.default_rng().random())
+
+
+def written_to(graph, level, rng):
+    values = graph.features if isinstance(graph.features, np.ndarray) else graph.features.data
+    values.setflags(write=True)
+    values *= 1.0 + level
+    return graph
+
+
+def made_dense(graph, level, rng):
+    features = graph.features
+    features = features if isinstance(features, np.ndarray) else features.toarray()
+    return graph.replace(features=features * (1.0 + level))
+
+
+def of_zeros_only(graph, level, rng):
+    if not isinstance(graph.features, np.ndarray):
+        return graph
+    return graph.replace(features=graph.features + level)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (labels_moved, "changes labels"),
+        (nodes_lost, "number of nodes"),
+        (drawn_elsewhere, "same seed"),
+        (written_to, "writes to the graph"),
+        (made_dense, "makes sparse features dense"),
+        (of_zeros_only, "other features if they are sparse"),
+        (lambda graph, level, rng: graph.features, "returns a ndarray"),
+        (lambda graph, level, rng: graph, "changes nothing"),
+        (lambda graph, level, rng: graph.replace(features=2 * graph.features), "neutral level"),
+        (
+            lambda graph, level, rng: graph.replace(
+                features=np.full((graph.num_nodes, graph.num_features), np.inf)
+            ),
+            "finite",
+        ),
+        (
+            lambda graph, level, rng: graph.replace(features=graph.features * (1 + level % 1.0)),
+            "at half its level",
+        ),
+    ],
+)
+def test_the_check_says_what_a_shift_does_wrong(change, said):
+    level = 1.5 if said == "at half its level" else 1.0
+    level = 1.1 if said == "at half its level" else level
+    with pytest.raises(InputError, match=said):
+        shifts.check(shifts.Shift("own", level, change))
 
 
 @pytest.mark.parametrize("shift", EVERY, ids=repr)

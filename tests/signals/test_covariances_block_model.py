@@ -21,8 +21,8 @@ from graphtemper.signals.covariances import (
     HeldOutProducts,
     column_halves,
     edges_and_wedges,
-    node_products,
     ratio_of_sums,
+    split_nodes,
 )
 from graphtemper.signals.gains import ClassMoments, transfer
 
@@ -78,7 +78,8 @@ def test_split_views_isolate_the_signal(homophily, shift, gamma):
     half = column_halves(COLUMNS, 1, seed=4)[0]
     average, present = neighbours_mean(g), g.degrees > 0
     u, v = average[:, half] @ W[half], average[:, ~half] @ W[~half]
-    products = node_products(u, v, np.flatnonzero(present))[present]
+    nodes = np.flatnonzero(present)
+    products = split_nodes(u, u + v, u[nodes].argmax(axis=1), nodes, nodes).product
     measured = ratio_of_sums(products, np.ones(products.size))
     eta = correlation(homophily)
     neighbours = eta**2 + (1 - eta**2) * (1.0 / g.degrees[present]).mean()
@@ -110,7 +111,7 @@ def test_shuffled_rows_deceive_the_halves_of_a_node_but_not_its_neighbours():
     g = shifts.shuffle(0.5)(graph(0.8, 7), 5)
     half = column_halves(COLUMNS, 1, seed=4)[0]
     own = g.features[:, half] @ U[half], g.features[:, ~half] @ U[~half]
-    products = node_products(*own)
+    products = split_nodes(own[0], sum(own), own[0].argmax(axis=1)).product
     exact = np.trace(U[half].T @ M[np.ix_(half, ~half)] @ U[~half])
     close(ratio_of_sums(products, np.ones(NODES)), exact)  # as if nothing had happened
     edge, wedge = edges_and_wedges(g.features @ U, g, np.arange(NODES))

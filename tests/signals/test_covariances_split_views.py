@@ -13,12 +13,30 @@ from graphtemper import shifts
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SGC
 from graphtemper.models.passes import Columns, passes_of
-from graphtemper.signals.covariances import column_halves, node_products
+from graphtemper.signals.covariances import column_halves, leads, split_nodes
 
 
 def cross_covariance(first, second):
     """The trace of the covariance between two views."""
-    return node_products(first, second).mean()
+    predicted = np.zeros(len(first), dtype=int)
+    return split_nodes(first, first + second, predicted).product.mean()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_what_a_split_shows_is_that_of_centred_views(classes):
+    rng = np.random.default_rng(classes)
+    u, v = rng.integers(-3, 4, size=(2, 500, classes)).astype(float)  # with ties
+    predicted, nodes, centre = rng.integers(classes, size=200), np.arange(100, 300), np.arange(450)
+    found = split_nodes(u, u + v, predicted, centre, nodes)
+    views = [view - view.mean(axis=1, keepdims=True) for view in (u, v)]
+    one, other = (view[nodes] - view[centre].mean(axis=0) for view in views)
+    np.testing.assert_allclose(found.product, (one * other).sum(axis=1), atol=1e-12)
+    one, other = (view[nodes] for view in views)
+    np.testing.assert_allclose(found.square, ((one - other) ** 2).sum(axis=1), atol=1e-12)
+    least = np.minimum(*(leads(view, predicted) for view in (one, other)))
+    np.testing.assert_allclose(found.lead, least, atol=1e-12)
+    right = [view[nodes].argmax(axis=1) == predicted for view in (u, v)]
+    np.testing.assert_allclose(found.agree, np.mean(right, axis=0))
 
 
 @pytest.mark.parametrize("num_features", [1, 2, 7, 10])

@@ -39,8 +39,7 @@ def test_noise_on_any_predictor_is_the_shift_of_that_level(graph, level):
         return np.zeros((g.num_nodes, 2))
 
     list(perturb.feature_noise(predictor, graph, level, 2, np.random.default_rng(3)))
-    # The same numbers, in the order of the nodes' keys.
-    rng = perturb.OrderedDraws(np.random.default_rng(3), perturb.places(perturb.node_keys(graph)))
+    rng = np.random.default_rng(3)
     expected = [shifts.noise(level)(graph, rng).features for _ in range(2)]
     np.testing.assert_array_equal(features, expected)
 
@@ -74,3 +73,21 @@ def test_bad_levels(graph, model, level):
         perturb.feature_noise(model, graph, level, 1)
     with raises(("range", "wrong-type")):
         perturb.edge_dropout(model, graph, level, 1)
+
+
+def test_links_are_held_out_with_the_stated_probability(graph):
+    keys, rng = perturb.link_keys(graph), np.random.default_rng(1)
+    shares = np.mean([~perturb.kept_links(keys, 0.3, rng) for _ in range(400)], axis=0)
+    assert abs(shares.mean() - 0.3) < 0.01
+    assert np.abs(shares - 0.3).max() < 0.12  # five standard errors: every link alike
+    assert (~perturb.kept_links(keys, 0.0, rng)).sum() == 1
+    assert not perturb.kept_links(keys, 1.0, rng).any()
+
+
+def test_graphs_that_share_a_link_hold_it_out_together(graph):
+    fewer = graph.keep_links(np.arange(len(graph.links)) % 3 > 0)
+    kept = [
+        perturb.kept_links(perturb.link_keys(g), 0.3, np.random.default_rng(2))
+        for g in (graph, fewer)
+    ]
+    np.testing.assert_array_equal(kept[0][np.arange(len(graph.links)) % 3 > 0], kept[1])

@@ -8,14 +8,14 @@ from pathlib import Path
 from graphtemper_research.harness.outcome import read_outcome, write_text
 from graphtemper_research.harness.runner import Bench
 
-# Modules of this package; each has its bench as BENCH. They are imported when they are needed.
+# Modules of this package that have a bench as BENCH, or under another name. They are imported when
+# they are needed.
 MODULES = {
     "leaderboard": "leaderboard.board",
     "atlas_bench": "trials.known_shifts",
-    "natural_shifts": "trials.natural_shifts",
-    "natural_environments": "trials.natural_environments",
-    "natural_rule": "trials.natural_rule",
-    "natural_labels": "trials.natural_labels",
+    "natural_environments": "trials.natural:ENVIRONMENTS",
+    "natural_rule": "trials.natural:WITHOUT_LABELS",
+    "natural_labels": "trials.natural:WITH_LABELS",
     "decisions": "trials.decision_metrics",
     "labels": "trials.label_budgets",
     "sessions": "trials.label_sessions",
@@ -36,7 +36,8 @@ def load(name: str) -> Bench:
     >>> load("controls").title
     'What the atlas cannot see'
     """
-    bench = import_module(f"graphtemper_research.{MODULES[name]}").BENCH
+    module, _, attribute = MODULES[name].partition(":")
+    bench = getattr(import_module(f"graphtemper_research.{module}"), attribute or "BENCH")
     assert isinstance(bench, Bench)
     return bench
 

@@ -1,33 +1,39 @@
-"""Every committed result, measured again by the current code: ``make evidence``.
+"""Every committed result, measured again where its code has changed: ``make evidence``.
 
     python -m graphtemper_research.evidence [--out docs/results] [--work artifacts/evidence]
-        [--jobs 2] [--only NAME ...] [--stale]
+        [--jobs 2] [--only NAME ...] [--check] [--archive FILE.zip]
 
 The benches come one after the other, each with as many cells at a time as there are cores; then the
-other jobs, one process each. What is finished with the current code is not measured again, so the
-same command resumes. The pages are written at the end, from the files. ``make evidence`` measures
-the first page's months and speed after that, alone on the machine. ``--stale`` measures nothing: it
-names the committed results of other code, and exits with 1 if there are any.
+other jobs, one process each. A job whose code has not changed since it finished is not run again,
+nor is a cell (`harness.uses`), so the same command resumes. The pages are written at the end, from
+the files. ``make evidence`` measures the first page's months and speed after that, alone on the
+machine. ``--check`` measures nothing: it names the committed results whose code has changed since
+the commit that measured them, and exits with 1 if there are any. ``--archive`` writes the results
+and all raw rows into one file, to be deposited with a release.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from graphtemper_research import paper
+from graphtemper_research.benches import MODULES
+from graphtemper_research.harness import provenance, uses
 from graphtemper_research.harness.outcome import write_text
-from graphtemper_research.results import foreign, stale
-
-KINDS = (".json", ".csv", ".png", ".md")
-
 
 OUT = "OUT"
 """Stands for a job's own folder in its command."""
@@ -35,7 +41,7 @@ OUT = "OUT"
 
 @dataclass(frozen=True)
 class Job:
-    """A command of Python, the names of its results, and where they are committed.
+    """A command of Python, the names of its results, the modules it runs, where results go.
 
     A bench measures its cells in as many processes as there are; the other jobs take one each.
     """
@@ -43,6 +49,7 @@ class Job:
     name: str
     command: tuple[str, ...]
     results: tuple[str, ...]
+    modules: tuple[str, ...]
     folder: str = ""
 
     @property
@@ -53,16 +60,18 @@ class Job:
 
 def _bench(name: str, *results: str, folder: str = "atlas", more: Sequence[str] = ()) -> Job:
     command = ("-m", "graphtemper", "bench", name, *more, "--out", OUT, "--json", "--jobs")
-    return Job(name, command, results, folder)
+    modules = tuple(f"graphtemper_research.{MODULES[result]}" for result in results)
+    return Job(name, command, results, modules, folder)
 
 
 def _figure(name: str) -> Job:
     command = ("-m", "graphtemper", "paper", name, "--out", OUT, "--json")
-    return Job(f"paper-{name}", command, (name,))
+    return Job(f"paper-{name}", command, (name,), (paper.FIGURES[name],))
 
 
-def _module(name: str, result: str) -> Job:
-    return Job(result, ("-m", f"graphtemper_research.{name}", OUT), (result,))
+def _module(name: str, result: str, code: str = "") -> Job:
+    module = f"graphtemper_research.{name}"
+    return Job(result, ("-m", module, OUT), (result,), (module + code,))
 
 
 # Of each kind, the longest first.
@@ -70,7 +79,6 @@ JOBS = (
     _bench(
         "all",
         "leaderboard",
-        "leaderboard_raw",
         folder="",
         more=("--retrain", "FocalLoss,GCL,Tent,GDeltaUQ,GDASpecReg"),
     ),
@@ -83,31 +91,33 @@ JOBS = (
     _bench("sessions", "sessions"),
     _bench("sets", "sets"),
     _bench("paper-setting", "paper_setting"),
-    _bench("natural-pairs", "natural_shifts"),
     _bench("controls", "controls"),
     _bench("monitoring", "monitoring"),
-    _module("gats", "calibrators_in_distribution"),
+    _module("gats", "calibrators_in_distribution", ".protocol"),
     *map(_figure, sorted(paper.FIGURES, key=lambda n: n not in ("real", "sweep", "rewiring"))),
     _module("trials.private_cards", "private_cards"),
     _module("gats.set_sizes", "cf_gnn_sets"),
 )
-SPEED = (
-    "benchmarks.json",
-    "large.json",
-    "large_peers.json",
-    "modules.json",
-    "sampling.json",
-    "scaling.json",
-)
-"""Made by `benchmarks`, alone on the machine: seconds, which depend on it."""
-README = ("months.json",)
-"""Made by ``scripts/readme.py --measure``."""
+APART = {
+    "benchmarks": "benchmarks.run",
+    "large": "benchmarks.large",
+    "large_peers": "benchmarks.large_peers",
+    "modules": "benchmarks.modules",
+    "sampling": "benchmarks.large",
+    "scaling": "benchmarks.scaling",
+    "months": "graphtemper_research.trials.months",
+}
+"""Results with commands of their own, by module: speed, which is measured alone on the machine,
+graphs larger than memory, and the months of the README."""
+
+PICTURES = ("leaderboard", "atlas_bench", "decisions", *paper.FIGURES)
+"""Results whose picture is committed, because a page shows it."""
 
 
 def done(job: Job, work: Path) -> bool:
-    """Say whether the current code has finished a job."""
-    main = work / job.name / f"{job.results[0]}.json"
-    return main.is_file() and not foreign(main)
+    """Say whether a job is finished, and its code is still the same."""
+    mark = work / job.name / "code"
+    return mark.is_file() and mark.read_text("utf-8") == uses.key(*job.modules)
 
 
 def run(job: Job, work: Path, jobs: int = 1) -> str:
@@ -123,33 +133,83 @@ def run(job: Job, work: Path, jobs: int = 1) -> str:
     if found.returncode:
         last = (found.stderr.strip().splitlines() or ["no message"])[-1]
         return f"{job.name}: FAILED with {found.returncode}: {last}"
+    write_text(out / "code", uses.key(*job.modules))
     return f"{job.name}: {time.monotonic() - start:.0f} s"
 
 
 def collect(job: Job, work: Path, out: Path) -> None:
     """Copy the results of a job to where they are committed."""
     for name in job.results:
-        for kind in KINDS:
+        kinds = [".json", *([".md"] if "paper" not in job.command else [])]
+        for kind in [*kinds, *([".png"] if name in PICTURES else [])]:
             path = work / job.name / f"{name}{kind}"
-            if path.is_file() and not (kind == ".md" and "paper" in job.command):
+            if path.is_file():
                 target = out / job.folder / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(path.read_bytes())
+                target.write_bytes(reduced(path) if kind == ".png" else path.read_bytes())
 
 
-def pages(out: Path) -> None:
-    """Write the pages that are made of several results."""
-    from graphtemper_research.gats import systems
-    from graphtemper_research.graphs import deposit
-    from graphtemper_research.paper.audit_page import render
-    from graphtemper_research.paper.results_page import write_results
+def reduced(path: Path) -> bytes:
+    """Return a picture with few colours, as a file of a few kilobytes."""
+    from PIL import Image
 
-    write_results(out, out.parent / "results.md")
-    write_text(out.parent / "audit.md", render(out))
-    write_text(out / "DATA.md", deposit.page(out))
-    calibrators = out.parent / "calibrators.md"
-    if calibrators.is_file():
-        write_text(calibrators, systems.filled(calibrators.read_text("utf-8"), out))
+    stream = io.BytesIO()
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").resize(round(0.6 * side) for side in picture.size)
+        small.quantize(64, Image.Quantize.FASTOCTREE).save(stream, "png", optimize=True)
+    return stream.getvalue()
+
+
+def stale(out: Path) -> dict[str, str]:
+    """Return why results have to be measured again, by path: their code has changed since."""
+    modules = {name: job.modules for job in JOBS for name in job.results}
+    modules |= {name: (module,) for name, module in APART.items()}
+    found = {}
+    with checkouts() as folders_at:
+        for path in sorted(out.rglob("*.json")):
+            measured = provenance.read(path)
+            folders = folders_at(measured.commit)
+            if folders is None:
+                found[path.relative_to(out).as_posix()] = f"commit {measured.commit} is not known"
+                continue
+            before, now = (
+                uses.key(*modules[path.stem], folders=places) for places in (folders, uses.FOLDERS)
+            )
+            if before != now:
+                found[path.relative_to(out).as_posix()] = str(measured)
+    return found
+
+
+@contextmanager
+def checkouts() -> Iterator[Callable[[str], tuple[Path, ...] | None]]:
+    """Give a function that returns the folders of the code at a commit, or None."""
+    with tempfile.TemporaryDirectory() as temporary:
+
+        @cache
+        def folders_at(commit: str) -> tuple[Path, ...] | None:
+            packed, folder = Path(temporary) / "code.tar", Path(temporary) / commit
+            command = ["git", "archive", "--output", str(packed), commit]
+            if subprocess.run(command, cwd=uses.CHECKOUT, capture_output=True).returncode:
+                return None
+            shutil.unpack_archive(packed, folder, filter="data")
+            return tuple(folder / path.relative_to(uses.CHECKOUT) for path in uses.FOLDERS)
+
+        yield folders_at
+
+
+def archive(path: Path, out: Path, work: Path) -> int:
+    """Write results and raw rows into one file; return the number of cells.
+
+    The same files give the same bytes.
+    """
+    cells = sorted(work.rglob("cells/*.json"))
+    files = {f"results/{file.relative_to(out)}": file for file in sorted(out.rglob("*"))}
+    files |= {f"raw/{file.relative_to(work)}": file for file in cells}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, file in files.items():
+            if file.is_file():
+                archive.writestr(zipfile.ZipInfo(name), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return len(cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -159,12 +219,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("artifacts/evidence"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", nargs="+", default=())
-    parser.add_argument("--stale", action="store_true", help="name results of other code")
+    parser.add_argument("--check", action="store_true", help="name results of other code")
+    parser.add_argument("--archive", type=Path, help="write results and raw rows into a .zip")
     chosen = parser.parse_args(arguments)
-    if chosen.stale:
-        for name, code in stale(chosen.out).items():
-            print(f"{name}: {code}")
-        return int(bool(stale(chosen.out)))
+    if chosen.check:
+        old = stale(chosen.out)
+        for name, why in old.items():
+            print(f"{name}: {why}")
+        print(f"`make evidence` has to measure {len(old)} results." if old else "All are current.")
+        return int(bool(old))
+    if chosen.archive:
+        print(f"{chosen.archive}: {archive(chosen.archive, chosen.out, chosen.work)} cells")
+        return 0
     jobs = [job for job in JOBS if not chosen.only or job.name in chosen.only]
     for job in jobs:
         if job.cells:
@@ -177,7 +243,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finished = [job for job in jobs if done(job, chosen.work)]
     for job in finished:
         collect(job, chosen.work, chosen.out)
-    pages(chosen.out)
+    from graphtemper_research.pages import pages  # needs torch
+
+    for path, text in pages(chosen.out.parents[1]).items():
+        write_text(path, text)
     return int(len(finished) < len(jobs))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -21,7 +20,7 @@ from graphtemper._core.checks import (
 )
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Granularity = Literal["global", "class", "node", "node_class", "set", "model"]
@@ -206,15 +205,8 @@ class Calibrator(HasParameters, ABC):
         return Inputs(z, graph, rows)
 
     def _check_extra(self) -> None:
-        if not self.extra:
-            return
-        try:
-            importlib.import_module("torch")
-        except ImportError as error:
-            raise MissingExtraError(
-                f"{type(self).__name__} needs torch, which is in the extra [{self.extra}]; "
-                f"run pip install 'graphtemper[{self.extra}]'."
-            ) from error
+        if self.extra:
+            require(self.extra, type(self).__name__, "torch")
 
 
 class TemperatureCalibrator(Calibrator):

@@ -106,8 +106,8 @@ class CaGCN(NetworkCalibrator):
     def _multipliers(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
+        from graphtemper.calibrators.torch_sparse import product
         from graphtemper.calibrators.training import dropped
-        from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters
         hidden = dropped((context.aggregated @ first + first_bias).relu(), self.dropout, generator)

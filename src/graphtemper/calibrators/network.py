@@ -90,7 +90,7 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from graphtemper.calibrators import training
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         context = self._context(inputs)
         problem = self._problem(inputs, context)
@@ -117,9 +117,9 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     def _problem(self, inputs: Inputs, context: Any) -> Problem:
         import torch
+        from torch.nn.functional import cross_entropy
 
         from graphtemper.calibrators.training import Problem
-        from graphtemper.models.losses import cross_entropy
 
         logits = torch.from_numpy(inputs.logits.astype(np.float32))
 
@@ -144,7 +144,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         """Return the fitted network's multipliers on a graph, (N,) or (N, K)."""
         import torch
 
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
         with torch.no_grad(), threads_for(inputs.logits.size):

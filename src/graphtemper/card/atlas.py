@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +22,11 @@ from graphtemper._core.reproducible import num_cores, one_blas_thread, stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import project
-from graphtemper.models.passes import NotSeenError, Passes, passes_of
+from graphtemper.models.passes import passes_of
 from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
-from graphtemper.shifts.base import Seen
-from graphtemper.signals.covariances import column_halves
 from graphtemper.signals.evidence import Probe, Reference, measure, read
-from graphtemper.signals.observation import Observation, SeenFeatures, unlabelled
-from graphtemper.signals.passes import Keys, node_keys
-from graphtemper.signals.second_opinion import SKETCH, sketch_weights
+from graphtemper.signals.observation import Observation
 from graphtemper.signals.views import share_own_views
 
 Progress = Callable[[int, int], None]
@@ -62,8 +56,6 @@ _TWO_SIDED = ("scale", "homophily")
 _OF_EDGES = frozenset(("rewire", "drop", "add", "drop_hubs", "homophily"))
 # Share of stored entries above which work on dense features is faster.
 _FULL = 0.1
-# Projections that are more than this share of the columns save too little.
-_FEW = 0.5
 
 
 def plan(
@@ -209,61 +201,21 @@ class Source:
     signals: dict[str, float] | None = None
     own: Observation | None = None
 
-    def observe(self, shift: Shift, reader: _Reader | None = None) -> Observation:
-        """Return the observation of the model on the shifted source, through what it reads."""
-        seed, seen = shift_seed(self.seed, shift), None
-        if reader is None:
-            shifted = shift(self.graph, seed)
-            moved = shifted.features is not self.graph.features
-            graph = _dense_if_full(shifted)
-        else:
-            graph, features = shift.through(self.graph, reader.weights, seed, reader.columns)
-            # Its features are not read, so one graph with one operator serves wherever edges stay.
-            if graph.is_plain and graph.edges is self.graph.edges:
-                graph = self._unlabelled
-            seen, moved = reader.of(features), features.columns is not reader.columns
-        observation = Observation(
-            self.predictor, graph, self.nodes, seed=seed, seen=seen, keys=self.keys
-        )
-        if self.own is not None and not moved:
+    def observe(self, shift: Shift) -> Observation:
+        """Return the observation of the model on the shifted source."""
+        seed = shift_seed(self.seed, shift)
+        shifted = shift(self.graph, seed)
+        observation = Observation(self.predictor, _dense_if_full(shifted), self.nodes, seed=seed)
+        if self.own is not None and shifted.features is self.graph.features:
             share_own_views(self.own, observation)
-        return observation.at(self.probe.temperature)
-
-    @cached_property
-    def _unlabelled(self) -> Graph:
-        return unlabelled(self.graph)
-
-    @cached_property
-    def reader(self) -> _Reader | None:
-        """What the model reads of wide features; None if it needs the features themselves."""
-        passes = passes_of(self.predictor)
-        weights = passes.weights_for(self.graph)
-        halves = column_halves(self.graph.num_features, self.probe.splits, self.probe.seed)
-        if weights is None:
-            return None
-        parts = [weights, *(weights * half[:, None] for half in halves)]
-        everything = np.hstack([*parts, sketch_weights(self.probe.column_std, self.probe.seed)])
-        if everything.shape[1] > _FEW * self.graph.num_features:
-            return None
-        columns = project(self.graph.features, everything)
-        return _Reader(passes, halves, everything, columns.astype(np.float32, copy=False))
-
-    @cached_property
-    def keys(self) -> Keys:
-        """A number per node of the source, by which it is drawn under every shift."""
-        return node_keys(self.graph)
+        return observation
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
         """Return the row of the atlas for a shift, scored on secret two thirds of the nodes.
 
         The few labelled nodes with it are those that node temperatures are learned from.
         """
-        try:
-            return self._visited(shift, self.observe(shift, self.reader))
-        except NotSeenError:  # on this graph the model reads its features in another way
-            return self._visited(shift, self.observe(shift))
-
-    def _visited(self, shift: Shift, observation: Observation) -> tuple[AtlasPoint, NodeRows]:
+        observation = self.observe(shift)
         size = self.labels.size
         part = stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
         labels = self.labels[part]
@@ -272,7 +224,8 @@ class Source:
             families=frozenset(shift.families),
             signals=self._signals(observation),
             accuracy=float((observation.predictions[part] == labels).mean()),
-            temperature=temperature.solve(observation.logits[part], labels).temperature,
+            temperature=temperature.solve(observation.logits[part], labels).temperature
+            / self.probe.temperature,
         )
         return point, NodeRows.draw(observation, self.labels, self.probe)
 
@@ -283,32 +236,6 @@ class Source:
         if self.signals is None or self.signals is start:
             return found
         return {name: value + self.signals[name] - start[name] for name, value in found.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class _Reader:
-    """All that a model and its node signals read of the source's features: X P, ``columns``.
-
-    The ``weights`` P are those of the model, the same on each half of the columns, and a sketch.
-    """
-
-    passes: Passes
-    halves: NDArray[np.bool_]
-    weights: NDArray[np.float32]
-    columns: NDArray[np.float32]
-
-    def of(self, seen: Seen) -> SeenFeatures:
-        """Return what is read of shifted features."""
-        keys = [b"", *(half.tobytes() for half in self.halves)]
-        columns, (mean, std, _) = np.asarray(seen.columns), seen.moments
-        width = (columns.shape[1] - SKETCH) // len(keys)
-        parts = np.split(columns, width * np.arange(1, len(keys) + 1), axis=1)
-        projected = {
-            key: np.ascontiguousarray(part) for key, part in zip(keys, parts, strict=False)
-        }
-        for part in projected.values():
-            part.setflags(write=False)  # passes share it
-        return SeenFeatures(self.passes.seeing(projected), (mean[0], std[0]), parts[-1])
 
 
 def _dense_if_full(graph: Graph) -> Graph:
@@ -348,7 +275,6 @@ def survey(
     report(0, len(planned))
     # A model that runs alone may use all cores.
     shared = passes_of(source.predictor).thread_safe
-    _ = source.reader, source.keys  # before threads share them
     pool = ThreadPoolExecutor(num_cores()) if shared else None
     try:
         with one_blas_thread(also_openmp=shared):

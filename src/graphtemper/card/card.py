@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,7 +38,7 @@ from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import (
     Predictor,
     as_graph,
-    graph_and_logits,
+    compared,
     predict,
     probe_graph,
 )
@@ -138,7 +138,7 @@ class SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
         A model of your own takes at most 500 passes, which is the default budget; how many is in
-        ``card.passes``. SIGN, SGC, GCN and models that declare fast passes
+        ``card.passes``. SIGN, SGC and models that declare fast passes
         (`graphtemper.models.Passes`) need a small part of that work, and are measured thoroughly
         unless a budget is given.
 
@@ -189,7 +189,7 @@ class SourceCard:
         privacy = None if privacy is None else check_epsilon(privacy)
         plan = building.plan(
             predictor,
-            *graph_and_logits(graph, predictor),
+            *compared(graph, predictor, as_graph(graph, predictor)),
             nodes,
             seed=seed,
             exclude=exclude,
@@ -222,7 +222,7 @@ class SourceCard:
             privacy=privacy,
         )
         weight = card.effective_nodes / card.num_nodes
-        profile = ClassProfile.of_source(source.observation, plan.labels, weight)
+        profile = ClassProfile.of_source(source.logits, plan.labels, weight)
         card = replace(card, class_profile=profile, atlas_nodes=atlas_nodes).as_stored()
         for number, (other, chosen) in enumerate(plan.environments, start=1):
             name = labelled.free_name(other.name or f"environment {number}", card.environments)
@@ -276,8 +276,8 @@ class SourceCard:
         >>> [(item.name, item.num_nodes, item.gap < 0) for item in wiser.environments]
         [('May', 400, True)]
         """
-        accept = partial(self.check_graph, predictor)
-        converted = as_graph(graph, predictor, accept, self.types.target_name)
+        converted = as_graph(graph, predictor, self.types.target_name)
+        self.check_graph(predictor, converted)
         self.check_model(predictor)
         known = self.environments
         free = labelled.free_name(converted.name or f"environment {len(known) + 1}", known)
@@ -361,7 +361,7 @@ class SourceCard:
             logits = predict(predictor, probe_graph(self.num_features))
         except GraphTemperError as error:
             given = f"on a test graph with the card's {self.num_features} feature columns"
-            raise type(error)(f"{given}: {error}") from error
+            raise error.at(given) from error
         except Exception as error:  # the model may raise anything
             raise ModelError(
                 "the model failed on a test graph of six nodes, which it could run when the card "

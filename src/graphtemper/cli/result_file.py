@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphtemper import errors
 from graphtemper._core.files import check_folder
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 
 if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
@@ -75,15 +75,7 @@ def check_report(report: Path) -> None:
 
 
 def _pyarrow() -> Any:
-    from importlib import import_module
-
-    try:
-        import_module("pyarrow.parquet")
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise MissingExtraError(
-            "a .parquet result needs pyarrow; run pip install pyarrow, or write an .npz or .csv."
-        ) from error
+    return require("scale", "a .parquet result", "pyarrow", "pyarrow.parquet")
 
 
 def write(out: Path, result: Recalibration) -> None:

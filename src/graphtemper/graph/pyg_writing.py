@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import errors
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 from graphtemper.graph.attributes import both_directions
 from graphtemper.graph.pyg_conversion import EDGE_ATTRIBUTES, SPLITS
 
@@ -26,13 +26,10 @@ def write_pyg(graph: Any, *, targets: bool = True) -> Data | HeteroData:
     >>> write_pyg(Graph(features=np.eye(2), edges=[[0, 1]])).edge_index.tolist()
     [[0, 1], [1, 0]]
     """
-    try:
-        import torch
-        from torch_geometric.data import Data
-    except ImportError as error:
-        raise MissingExtraError(
-            "Graph.to_pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
-        ) from error
+    require("pyg", "Graph.to_pyg", "torch", "torch_geometric.data")
+    import torch
+    from torch_geometric.data import Data
+
     if graph.node_type_names is not None and graph.edge_type_names is not None:
         return hetero_data(graph, targets=targets)
     pairs, rows = both_directions(graph.edges, graph.directed)

@@ -6,25 +6,17 @@ A predictor is a callable ``graph -> logits (N, K)``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
 
 from graphtemper import errors
 from graphtemper.errors import InputError, VersionError
-from graphtemper.models import gcn, linear, saved
-from graphtemper.models.gcn import GCN
+from graphtemper.models import linear, saved
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
 from graphtemper.models.passes import Passes, ProjectedPasses, linear_passes
 
-__all__ = ["GCN", "SGC", "SIGN", "Passes", "ProjectedPasses", "linear_passes", "load"]
-
-_READERS: dict[str, Callable[[Any, Any], LinearGNN | GCN]] = {
-    linear.FORMAT: linear.from_arrays,
-    gcn.FORMAT: gcn.from_arrays,
-}
+__all__ = ["SGC", "SIGN", "Passes", "ProjectedPasses", "linear_passes", "load"]
 
 
-def load(path: str | os.PathLike[str]) -> LinearGNN | GCN:
+def load(path: str | os.PathLike[str]) -> LinearGNN:
     """Read a model that its ``save`` method wrote; every field is validated.
 
     Examples
@@ -39,10 +31,10 @@ def load(path: str | os.PathLike[str]) -> LinearGNN | GCN:
     0.0
     """
     form, header, arrays = saved.read(path)
-    if form not in _READERS:
-        raise VersionError(f"{path}: unknown format {form!r}; expected {' or '.join(_READERS)}.")
+    if form != linear.FORMAT:
+        raise VersionError(f"{path}: unknown format {form!r}; expected {linear.FORMAT}.")
     try:
-        return _READERS[form](header, arrays)
+        return linear.from_arrays(header, arrays)
     except InputError as error:
         raise errors.damaged(f"{path}: {error}") from error
     except (KeyError, TypeError) as error:

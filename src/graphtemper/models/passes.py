@@ -44,10 +44,10 @@ A linear model of your own becomes fast by declaring its weights:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Protocol, Self, get_args, runtime_checkable
+from typing import NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,7 +55,6 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray, check_integer
-from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import Operator, gaussian_factor, horner, operator, project
@@ -63,10 +62,6 @@ from graphtemper.models.predictor import Predictor, check_columns, checked_logit
 
 Float32 = NDArray[np.float32]
 Mask = NDArray[np.bool_]
-
-
-class NotSeenError(Exception):
-    """A model needs the features themselves, of which only projections are known."""
 
 
 class Columns(NamedTuple):
@@ -122,16 +117,6 @@ class Passes(Protocol):
             Gaussian noise to add to the features.
         alone
             Whether every node is read without its neighbours.
-        """
-
-    def weights_for(self, graph: Graph) -> Float32 | None:
-        """Return the matrix (F, C) through which alone the features are read; None without one."""
-
-    def seeing(self, projected: Mapping[bytes, Float32]) -> Passes:
-        """Return the same passes over features of which some projections are known.
-
-        ``projected`` has what `weights_for` read of all columns, by the key b"", and of some, by
-        the bytes of `Columns.read`.
         """
 
 
@@ -208,14 +193,6 @@ class ForwardPasses:
                 return predict(self.predictor, joined)[graph.num_nodes :]
             return np.zeros_like(predict(self.predictor, graph))
 
-    def weights_for(self, graph: Graph) -> Float32 | None:
-        """See `Passes.weights_for`: a model may do anything with its features."""
-        return None
-
-    def seeing(self, projected: Mapping[bytes, Float32]) -> Passes:
-        """See `Passes.seeing`."""
-        raise InputError("a model that is called needs the features themselves.")
-
 
 def _links(graph: Graph, keep: Mask | None, alone: bool) -> Graph:
     if alone:
@@ -271,7 +248,6 @@ class ProjectedPasses:
     cheap: bool = True
     # What was read of the last graph, by columns: a view and its own view read the same.
     _last: list[tuple[Graph, bytes, Float32]] = field(default_factory=list, repr=False)
-    _projected: Mapping[bytes, Float32] | None = None
 
     def run(
         self,
@@ -309,11 +285,6 @@ class ProjectedPasses:
                 raise
             return self.finish(np.vstack([projected, projected]), joined)[graph.num_nodes :]
 
-    @property
-    def is_seeing(self) -> bool:
-        """Whether the features are known by their projections only, see `seeing`."""
-        return self._projected is not None
-
     def logits(self, graph: Graph) -> Float32:
         """Return the model's own logits, unchecked."""
         return np.asarray(self.finish(self._read(graph, None), graph), dtype=np.float32)
@@ -321,10 +292,7 @@ class ProjectedPasses:
     def _read(self, graph: Graph, columns: Columns | None) -> Float32:
         """Return X W, of some of the columns with the means of the others."""
         key = b"" if columns is None else columns.read.tobytes()
-        if self._projected is not None:
-            found = self._projected[key]
-        else:
-            found = self._multiplied(graph, key, columns)
+        found = self._multiplied(graph, key, columns)
         if columns is None:
             return found
         return found + columns.mean.astype(np.float32) @ (self.weights * ~columns.read[:, None])
@@ -342,14 +310,6 @@ class ProjectedPasses:
         self._last[:] = [item for item in self._last if item[0] is graph and item[1] == b""]
         self._last.append((graph, key, found))
         return found
-
-    def weights_for(self, graph: Graph) -> Float32 | None:
-        """See `Passes.weights_for`; in a graph with node types moments differ between types."""
-        return self.weights if graph.node_type is None else None
-
-    def seeing(self, projected: Mapping[bytes, Float32]) -> Self:
-        """See `Passes.seeing`."""
-        return replace(self, _projected=projected, _last=[])
 
 
 def linear_passes(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Predictor = Callable[[Graph], Any]
 BUNDLED_UNREAD = ("edge_features", "edge_type", "node_type")
-"""What SIGN, SGC and GCN do not read."""
+"""What SIGN and SGC do not read."""
 _FINGERPRINT_NODES = 6
 # How to make a graph of an object, by the library that it is from.
 _ADVICE = {
@@ -169,15 +169,12 @@ def probe_graph(num_features: int) -> Graph:
     return Graph(features=features, edges=np.column_stack([steps, steps + 1]))
 
 
-def as_graph(
-    source: Graph | Data,
-    predictor: object = None,
-    accept: Callable[[Graph], None] | None = None,
-    target: str | None = None,
-) -> Graph:
+def as_graph(source: Graph | Data, predictor: object = None, target: str | None = None) -> Graph:
     """Return ``source`` itself if it is a `Graph`, and convert it if it is a PyG ``Data``.
 
-    See `graph_and_logits`.
+    Fields of a ``Data`` that a `Graph` cannot hold are dropped if the predictor has a method
+    ``check`` (see `compared`), which finds out whether the model reads them, and refused otherwise.
+    ``target`` is the node type that is classified in a ``HeteroData`` without labels.
 
     Examples
     --------
@@ -188,26 +185,6 @@ def as_graph(
     >>> as_graph("cora.npz")
     Traceback (most recent call last):
     graphtemper.errors.InputError: the graph must be a Graph or a PyG Data, not str; ...
-    """
-    return graph_and_logits(source, predictor, accept, target)[0]
-
-
-def graph_and_logits(
-    source: Graph | Data,
-    predictor: object = None,
-    accept: Callable[[Graph], None] | None = None,
-    target: str | None = None,
-    *,
-    known: bool = False,
-) -> tuple[Graph, Any]:
-    """Return a graph, converted if it is a PyG ``Data``, and logits that were made to check it.
-
-    A predictor with a method ``check`` (`graphtemper.pyg.Predictor`) compares its logits on the
-    graph with those of its module on the ``Data``, so fields that the module does not read are
-    dropped. Without that method, a ``Data`` that a `Graph` cannot hold is refused. The graph is
-    shown to ``accept`` before a model runs on it. If the model's logits are ``known``, nothing is
-    run, because they are compared with those of the graph later. ``target`` is the node type that
-    is classified in a ``HeteroData`` without labels.
     """
     if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
         raise errors.predictor(
@@ -222,10 +199,8 @@ def graph_and_logits(
             "for a classifier of feature rows, pass "
             "lambda graph: np.log(classifier.predict_proba(graph.features))."
         )
-    accept = accept or (lambda graph: None)
     if isinstance(source, Graph):
-        accept(source)
-        return source, None
+        return source
     if not is_pyg(source):
         advice = _ADVICE.get(type(source).__module__.partition(".")[0], _ADVICE[""])
         if isinstance(predictor, Graph) or is_pyg(predictor):
@@ -235,14 +210,23 @@ def graph_and_logits(
         raise errors.wrong_type(
             f"the graph must be a Graph or a PyG Data, not {_name(source)}; {advice}."
         )
+    dropped = pyg_losses(source) if callable(getattr(predictor, "check", None)) else ()
+    return Graph.from_pyg(source, drop=dropped, target=target if is_hetero(source) else None)
+
+
+def compared(
+    source: Graph | Data, predictor: object, graph: Graph, target: str | None = None
+) -> tuple[Graph, Any]:
+    """Return the graph and logits that were made to compare a model with its module on a ``Data``.
+
+    ``graph`` is that of `as_graph`. A predictor with a method ``check``
+    (`graphtemper.pyg.Predictor`) compares its logits on it with those of its module on the
+    ``Data``, or raises. For any other predictor, and for a `Graph`, there are no logits (None).
+    """
     check = getattr(predictor, "check", None)
-    dropped = pyg_losses(source) if callable(check) else ()
-    classified = target if is_hetero(source) else None
-    graph = Graph.from_pyg(source, drop=dropped, target=classified)
-    accept(graph)
-    if not callable(check) or known:
+    if source is graph or not callable(check):
         return graph, None
-    agreement = check(source) if classified is None else check(source, target=classified)
+    agreement = check(source, target=target) if is_hetero(source) and target else check(source)
     return agreement.graph, agreement.logits
 
 

@@ -469,7 +469,7 @@ class Watch:
                 self._refused.add(snapshot.name)
                 return missed
             if isinstance(error, GraphTemperError):
-                error.args = (f"snapshot {snapshot.name}: {error}",)
+                raise error.at(f"snapshot {snapshot.name}") from error
             raise error
 
         new = self._new(snapshots, content, report)

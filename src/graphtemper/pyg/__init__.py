@@ -7,17 +7,12 @@ the graph is run in `Batches`. ``docs/any_model.md`` has examples.
 
 from __future__ import annotations
 
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as error:
-    raise MissingExtraError(
-        "graphtemper.pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
-    ) from error
+require("pyg", "graphtemper.pyg", "torch")
 
-from graphtemper.pyg.batches import Batches
-from graphtemper.pyg.running import Agreement, Returns, frozen
-from graphtemper.pyg.wrap import Adapter, Predictor, predictor
+from graphtemper.pyg.batches import Batches  # noqa: E402
+from graphtemper.pyg.running import Agreement, Returns, frozen  # noqa: E402
+from graphtemper.pyg.wrap import Adapter, Predictor, predictor  # noqa: E402
 
 __all__ = ["Adapter", "Agreement", "Batches", "Predictor", "Returns", "frozen", "predictor"]

@@ -14,8 +14,8 @@ its values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import FloatArray
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
-from graphtemper.models.passes import ForwardPasses, NotSeenError, ProjectedPasses
+from graphtemper.models.passes import ForwardPasses, ProjectedPasses
 from graphtemper.pyg.inputs import Inputs
 
 Product = Callable[[torch.Tensor], torch.Tensor]
@@ -231,25 +231,14 @@ class ModulePasses:
 
     def run(self, graph: Graph, **changes: Any) -> FloatArray:
         """See `Passes.run`."""
-        if self.weights_for(graph) is not None:
+        if graph.is_plain and not self.predictor.maps.refused:
             try:
                 return self.projected.run(graph, **changes)
             except Exception as error:
                 if not isinstance(error.__cause__ or error, NotLinearError):
                     raise
                 self.predictor.maps.refused = True
-        if self.projected.is_seeing:
-            raise NotSeenError
         return ForwardPasses(self.predictor).run(graph, **changes)
-
-    def weights_for(self, graph: Graph) -> Float32 | None:
-        """See `Passes.weights_for`."""
-        refused = self.predictor.maps.refused or not graph.is_plain
-        return None if refused else self.projected.weights_for(graph)
-
-    def seeing(self, projected: Mapping[bytes, Float32]) -> ModulePasses:
-        """See `Passes.seeing`."""
-        return replace(self, projected=self.projected.seeing(projected))
 
 
 def passes_through_maps(predictor: Wrapped, num_features: int | None) -> ModulePasses | None:

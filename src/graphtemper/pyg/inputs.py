@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from graphtemper import errors
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
@@ -94,13 +94,8 @@ class Inputs:
         """Return the user's data, or one with features and edges and nothing else."""
         if self.data is not None:
             return self.data
-        try:
-            from torch_geometric.data import Data
-        except ImportError as error:
-            raise MissingExtraError(
-                "passing a Data object needs torch_geometric; run pip install 'graphtemper[pyg]'."
-            ) from error
-        return Data(x=self.tensors["x"], edge_index=self.tensors["edge_index"])
+        pyg = require("pyg", "passing a Data object", "torch_geometric.data")
+        return pyg.Data(x=self.tensors["x"], edge_index=self.tensors["edge_index"])
 
 
 def from_graph(

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.errors import ClusterError, MissingExtraError
+from graphtemper.errors import ClusterError, require
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -126,9 +126,7 @@ def connected(scheduler: str | None, *, timeout: float = 10.0) -> Iterator[Engin
         yield Serial()
         return
     try:
-        client = import_module("distributed").Client(scheduler, timeout=timeout)
-    except ImportError as error:
-        raise MissingExtraError("Dask needs pip install 'graphtemper[scale]'.") from error
+        client = require("scale", "Dask", "distributed").Client(scheduler, timeout=timeout)
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
             f"no scheduler answers at {scheduler}; start one with `dask scheduler`."

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from graphtemper import errors
-from graphtemper._core.files import flush
 from graphtemper.errors import FileError
 
 
@@ -39,11 +38,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield draft
         for item in draft.glob(".*"):  # the partial file of a worker that died
             item.unlink()
-        # A name must not reach the disk before its contents.
-        for item in [*draft.iterdir(), draft]:
-            flush(item)
         os.rename(draft, target)
-        flush(target.parent)
     except FileError:
         raise
     except OSError as error:

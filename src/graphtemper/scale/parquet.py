@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 
 Place = str | os.PathLike[str]
 File = Path | str
@@ -26,10 +25,7 @@ File = Path | str
 
 def arrow(module: str = "pyarrow") -> Any:
     """Import a module of pyarrow, or raise an error that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError("Parquet needs pip install 'graphtemper[scale]'.") from error
+    return require("scale", "Parquet", module)
 
 
 def parquet_files(place: Place) -> list[File]:

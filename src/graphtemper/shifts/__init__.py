@@ -21,12 +21,14 @@ of ``shift(graph, seed)`` is node i of ``graph``.
 ``compose``        applies one shift after the other
 =================  ==============================================================================
 
-`resample_classes` changes *which nodes are evaluated*, so it returns indices.
+`resample_classes` changes *which nodes are evaluated*, so it returns indices. `check` tries a shift
+of your own.
 """
 
 from __future__ import annotations
 
 from graphtemper.shifts.base import Shift, compose
+from graphtemper.shifts.checking import check
 from graphtemper.shifts.features import (
     blend,
     drop_columns,
@@ -45,6 +47,7 @@ __all__ = [
     "Shift",
     "add",
     "blend",
+    "check",
     "compose",
     "drop",
     "drop_columns",

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from graphtemper import errors
-from graphtemper._core.checks import checked_level
+from graphtemper._core.checks import FloatArray, checked_level
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import LONG_ROW, adjacency, multiply, operator, row_blocks
-from graphtemper.shifts.base import Seen, Shift, Step, moments_by_type, permuted_within_types
+from graphtemper.shifts.base import Shift, moments_by_type, permuted_within_types
 
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator
@@ -47,7 +47,7 @@ def noise(level: float) -> Shift:
     >>> noise(1.0)(g, seed=0).features[:, 1].tolist()    # a constant column has no noise
     [5.0, 5.0]
     """
-    return Shift("noise", checked_level("noise", level, 0.0), _noise, reads_features=False)
+    return Shift("noise", checked_level("noise", level, 0.0), _noise)
 
 
 def heterogeneous(level: float, where: Where = "random") -> Shift:
@@ -70,7 +70,7 @@ def heterogeneous(level: float, where: Where = "random") -> Shift:
     family = "heterogeneous"
     variant = "" if where == "random" else where
     strength, change = checked_level(family, level, 0.0), _HETEROGENEOUS[where]
-    return Shift(family, strength, change, variant, reads_features=False)
+    return Shift(family, strength, change, variant)
 
 
 def mask(level: float) -> Shift:
@@ -97,9 +97,7 @@ def shuffle(level: float) -> Shift:
     >>> sorted(shuffle(1.0)(g).features.ravel().tolist())
     [1.0, 2.0, 3.0]
     """
-    return Shift(
-        "shuffle", checked_level("shuffle", level, 0.0, 1.0), _shuffle, reads_features=False
-    )
+    return Shift("shuffle", checked_level("shuffle", level, 0.0, 1.0), _shuffle)
 
 
 def scale(level: float) -> Shift:
@@ -114,7 +112,7 @@ def scale(level: float) -> Shift:
     >>> scale(3.0)(g).features.ravel().tolist()
     [-2.0, 4.0]
     """
-    return Shift("scale", checked_level("scale", level, 0.0), _scale, reads_features=False)
+    return Shift("scale", checked_level("scale", level, 0.0), _scale)
 
 
 def offset(level: float) -> Shift:
@@ -128,7 +126,7 @@ def offset(level: float) -> Shift:
     >>> round(float(np.ptp(offset(3.0)(g).features)), 5)
     2.0
     """
-    return Shift("offset", checked_level("offset", level, 0.0), _offset, reads_features=False)
+    return Shift("offset", checked_level("offset", level, 0.0), _offset)
 
 
 def drop_columns(level: float) -> Shift:
@@ -142,32 +140,52 @@ def drop_columns(level: float) -> Shift:
     >>> int((drop_columns(0.5)(g).features == 0).sum())
     2
     """
-    return Shift(
-        "drop_columns",
-        checked_level("drop_columns", level, 0.0, 1.0),
-        _drop_columns,
-        reads_features=False,
-    )
+    return Shift("drop_columns", checked_level("drop_columns", level, 0.0, 1.0), _drop_columns)
 
 
-def _noise(graph: Graph, level: float, rng: Generator) -> Graph | Step:
-    return Step(lambda seen: seen.noisy(level, rng)) if level else graph
+def _noise(graph: Graph, level: float, rng: Generator) -> Graph:
+    return _noisy(graph, level, rng, None) if level else graph
 
 
-def _noise_on_half(graph: Graph, level: float, rng: Generator, where: Where) -> Graph | Step:
+def _noise_on_half(graph: Graph, level: float, rng: Generator, where: Where) -> Graph:
     nodes = half_of_nodes(graph, where, rng)
-    return Step(lambda seen: seen.noisy(level, rng, nodes)) if level else graph
+    return _noisy(graph, level, rng, nodes) if level else graph
 
 
-def _random_half(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+def _noisy(graph: Graph, level: float, rng: Generator, nodes: NDArray[np.intp] | None) -> Graph:
+    """Add noise of ``level`` column deviations to all rows, or to some."""
+    _, std, row_type = moments_by_type(graph)
+    size, out = level * std, _dense_copy(graph.features)
+    count = graph.num_nodes if nodes is None else len(nodes)
+    for block in row_blocks(count, max(graph.num_features, 1)):
+        chosen = block if nodes is None else nodes[block]  # a slice is not copied
+        draw = rng.standard_normal((block.stop - block.start, out.shape[1]), dtype=np.float32)
+        draw *= _of_rows(size, row_type, chosen)
+        out[chosen] += draw
+    return graph.replace(features=out)
+
+
+def _of_rows(
+    values: FloatArray, row_type: NDArray[np.int64], rows: slice | NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """Return values per type and column, (T, F), for each of some rows."""
+    single = values.astype(np.float32)
+    return single if len(single) == 1 else single[row_type[rows]]
+
+
+def _dense_copy(features: Features) -> NDArray[np.float32]:
+    return features.copy() if isinstance(features, np.ndarray) else features.toarray()
+
+
+def _random_half(graph: Graph, level: float, rng: Generator) -> Graph:
     return _noise_on_half(graph, level, rng, "random")
 
 
-def _region_half(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+def _region_half(graph: Graph, level: float, rng: Generator) -> Graph:
     return _noise_on_half(graph, level, rng, "region")
 
 
-def _low_degree_half(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+def _low_degree_half(graph: Graph, level: float, rng: Generator) -> Graph:
     return _noise_on_half(graph, level, rng, "low-degree")
 
 
@@ -210,8 +228,7 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     if level == 0.0:
         return graph
     features = graph.features
-    seen = Seen(features, moments_by_type(graph))
-    mean = seen.moments[0]
+    mean, _, row_type = moments_by_type(graph)
     filled = 1.0  # the share of entries that are not zero
     if not isinstance(features, np.ndarray):
         filled = level * float((mean != 0).mean())
@@ -222,7 +239,7 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     for rows in row_blocks(graph.num_nodes, graph.num_features):
         some = features[rows]
         block = some.copy() if isinstance(some, np.ndarray) else some.toarray()
-        average = seen.of_rows(mean, rows)
+        average = _of_rows(mean, row_type, rows)
         masked = rng.random(block.shape, dtype=np.float32) < level
         # Products with 0 and 1 are exact, and several times faster than a copy under a mask.
         block *= ~masked
@@ -234,26 +251,43 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     return graph.replace(features=sp.vstack(parts) if sparse else out)
 
 
-def _shuffle(graph: Graph, level: float, rng: Generator) -> Step:
+def _shuffle(graph: Graph, level: float, rng: Generator) -> Graph:
     chosen = rng.permutation(graph.num_nodes)[: round(level * graph.num_nodes)]
     origin = np.arange(graph.num_nodes)
     origin[chosen] = permuted_within_types(graph, chosen, rng)
-    return Step(lambda seen: seen.mixed(0.0, 1.0, origin))
+    return graph.replace(features=graph.features[origin])
 
 
-def _scale(graph: Graph, level: float, rng: Generator) -> Graph | Step:
-    return graph if level == 1.0 else Step(lambda seen: seen.scaled(level))
+def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
+    if level == 1.0:
+        return graph
+    mean, _, row_type = moments_by_type(graph)
+    rest, out = (1.0 - level) * mean, _dense_copy(graph.features)
+    for rows in row_blocks(*out.shape):
+        out[rows] = np.float32(level) * out[rows] + _of_rows(rest, row_type, rows)
+    return graph.replace(features=out)
 
 
-def _offset(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+def _offset(graph: Graph, level: float, rng: Generator) -> Graph:
     directions = level * rng.standard_normal(graph.num_features)
-    return Step(lambda seen: seen.moved(directions)) if level else graph
+    if not level:
+        return graph
+    _, std, row_type = moments_by_type(graph)
+    out = _dense_copy(graph.features)
+    out += _of_rows(directions * std, row_type, slice(None))
+    return graph.replace(features=out)
 
 
-def _drop_columns(graph: Graph, level: float, rng: Generator) -> Step:
+def _drop_columns(graph: Graph, level: float, rng: Generator) -> Graph:
     dropped = np.zeros(graph.num_features, dtype=bool)
     dropped[rng.permutation(dropped.size)[: round(level * dropped.size)]] = True
-    return Step(lambda seen: seen.without(dropped), dropped)
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        return graph.replace(features=np.where(dropped, np.float32(0), features))
+    sparse = features.copy()
+    sparse.data = np.where(dropped[sparse.indices], np.float32(0), sparse.data)
+    sparse.eliminate_zeros()
+    return graph.replace(features=sparse)
 
 
 def blend(level: float) -> Shift:
@@ -268,7 +302,7 @@ def blend(level: float) -> Shift:
     >>> float(blend(0.5)(g).features.mean())
     2.0
     """
-    return Shift("blend", checked_level("blend", level, 0.0, 1.0), _blend, reads_features=False)
+    return Shift("blend", checked_level("blend", level, 0.0, 1.0), _blend)
 
 
 def smooth(level: float) -> Shift:
@@ -286,9 +320,10 @@ def smooth(level: float) -> Shift:
     return Shift("smooth", checked_level("smooth", level, 0.0, 1.0), _smooth)
 
 
-def _blend(graph: Graph, level: float, rng: Generator) -> Step:
+def _blend(graph: Graph, level: float, rng: Generator) -> Graph:
     origin = permuted_within_types(graph, np.arange(graph.num_nodes), rng)
-    return Step(lambda seen: seen.mixed(1.0 - level, level, origin))
+    own, other = np.float32(1.0 - level), graph.features[origin] * np.float32(level)
+    return graph.replace(features=graph.features * own + other if own else other)
 
 
 def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:

@@ -39,7 +39,7 @@ def rewire(level: float) -> Shift:
     >>> print(f"{(r.labels[r.edges[:, 0]] == r.labels[r.edges[:, 1]]).mean():.2f}")
     0.50
     """
-    return Shift("rewire", checked_level("rewire", level, 0.0, 1.0), _rewire, reads_features=False)
+    return Shift("rewire", checked_level("rewire", level, 0.0, 1.0), _rewire)
 
 
 def drop(level: float) -> Shift:
@@ -51,7 +51,7 @@ def drop(level: float) -> Shift:
     >>> drop(0.5)(g).num_edges
     2
     """
-    return Shift("drop", checked_level("drop", level, 0.0, 1.0), _drop, reads_features=False)
+    return Shift("drop", checked_level("drop", level, 0.0, 1.0), _drop)
 
 
 def add(level: float) -> Shift:
@@ -64,7 +64,7 @@ def add(level: float) -> Shift:
     >>> print(f"{add(0.5)(g).num_edges / g.num_edges:.2f}")
     1.50
     """
-    return Shift("add", checked_level("add", level, 0.0), _add, reads_features=False)
+    return Shift("add", checked_level("add", level, 0.0), _add)
 
 
 def drop_hubs(level: float) -> Shift:
@@ -79,9 +79,7 @@ def drop_hubs(level: float) -> Shift:
     >>> int(drop_hubs(0.5)(g).degrees.max()), int(drop(0.5)(g).degrees.max())
     (12, 14)
     """
-    return Shift(
-        "drop_hubs", checked_level("drop_hubs", level, 0.0, 1.0), _drop_hubs, reads_features=False
-    )
+    return Shift("drop_hubs", checked_level("drop_hubs", level, 0.0, 1.0), _drop_hubs)
 
 
 def homophily(level: float) -> Shift:
@@ -99,9 +97,7 @@ def homophily(level: float) -> Shift:
     >>> print((more.labels[more.edges[:, 0]] == more.labels[more.edges[:, 1]]).mean())
     1.0
     """
-    return Shift(
-        "homophily", checked_level("homophily", level, -1.0, 1.0), _homophily, reads_features=False
-    )
+    return Shift("homophily", checked_level("homophily", level, -1.0, 1.0), _homophily)
 
 
 def _chosen(links: Links, level: float, rng: Generator) -> NDArray[np.intp]:

@@ -43,10 +43,13 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, link_matrix, multiply
 
 Rows = NDArray[np.int64] | None
+# Arrays of a block of logits that are worked on at once, which must fit into the cache.
+_COPIES = 4
 
 
 class Covariance(NamedTuple):
@@ -77,13 +80,11 @@ def edges_and_wedges(
     (0.667, -2.0)
     """
     degree, matrix = graph.degrees.astype(np.float64), adjacency(graph)
-    views = _centred(own, degree, centre)
-    stored, unit = _single(views)
-    square = np.einsum("ik,ik->i", stored, stored)
-    sums = multiply(matrix, stored, wide=True)
-    squares = multiply(matrix, square, wide=True)
-    edge = unit * np.einsum("ik,ik->i", views, sums)[nodes]
-    pairs = unit * unit * (np.einsum("ik,ik->i", sums, sums) - squares)[nodes]
+    views, unit = _stored(own, degree, centre)
+    sums = multiply(matrix, views)
+    squares = multiply(matrix, np.einsum("ik,ik->i", views, views))
+    edge = unit**2 * _row_products(views, sums)[nodes]
+    pairs = unit**2 * (_row_products(sums, sums) - squares)[nodes]
     d = degree[nodes]
     return (
         ratio_of_sums(edge, d),
@@ -99,15 +100,15 @@ class HeldOutProducts:
     ) -> None:
         self._nodes, self._degree = nodes, graph.degrees.astype(np.float64)
         self._centre = centre
-        self._own, self._unit = _single(_centred(own, self._degree, centre))
+        self._own, self._unit = _stored(own, self._degree, centre)
         self._sums, self._counts = np.zeros(graph.num_nodes), np.zeros(graph.num_nodes)
 
     def add(self, logits: FloatArray, edges: NDArray[np.int32]) -> None:
         """Add one pass: logits (N, K) on a graph without ``edges``."""
         held = link_matrix(edges, self._sums.size)
-        near = multiply(held, self._own, wide=True)
-        z = _centred(logits, self._degree, self._centre)
-        self._sums += self._unit * np.einsum("ik,ik->i", z, near)
+        near = multiply(held, self._own)
+        views, unit = _stored(logits, self._degree, self._centre)
+        self._sums += self._unit * unit * _row_products(views, near)
         self._counts += np.diff(held.indptr)
 
     @property
@@ -139,31 +140,42 @@ def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
     return Covariance(value, error)
 
 
-def _centred(views: FloatArray, degree: FloatArray, centre: Rows = None) -> FloatArray:
-    """Return logits with mean zero at every node and over all ends of edges.
+def _stored(
+    views: FloatArray, degree: FloatArray, centre: Rows = None
+) -> tuple[NDArray[np.float32], float]:
+    """Return logits with mean zero at every node and over all ends of edges, and their unit.
 
     The mean is that of the whole graph, or of the rows ``centre``, and not of the observed nodes:
-    if one class dominates among these, centring on them would look like lost signal.
+    if one class dominates among these, centring on them would look like lost signal. What is
+    stored, in units of a power of two so that no size over- or underflows, is exact to 6e-8 of each
+    number, far below the sampling error of a covariance, and half as large to read once per edge.
     """
-    share = np.full((views.shape[1], 1), 1.0 / views.shape[1])
-    moved = views - views @ share  # a product is faster than a mean of short rows
-    known, weight = (moved, degree) if centre is None else (moved[centre], degree[centre])
-    total = float(weight.sum())
-    moved -= weight @ known / total if total > 0.0 else known.mean(axis=0)
-    return np.asarray(moved)
-
-
-def _single(views: FloatArray) -> tuple[NDArray[np.float32], float]:
-    """Return views in float32 and their unit, a power of two, so that no size over- or underflows.
-
-    What is stored is exact to 6e-8 of each number, far below the sampling error of a covariance,
-    and half as large to read once per edge. Sums are in float64.
-    """
+    known, weight = (views, degree) if centre is None else (views[centre], degree[centre])
+    total, classes = float(weight.sum()), views.shape[1]
+    mean = weight @ known / total if total > 0.0 else known.mean(axis=0)
+    mean -= mean.mean()
     largest = max(float(views.max(initial=0.0)), -float(views.min(initial=0.0)))
-    unit = 2.0 ** np.frexp(largest)[1] if 0.0 < largest < np.inf else 1.0
-    stored = np.empty(views.shape, np.float32)
-    np.multiply(views, 1.0 / unit, out=stored, casting="same_kind")
-    return stored, float(unit)
+    unit = float(2.0 ** np.frexp(largest)[1]) if 0.0 < largest < np.inf else 1.0
+    stored, share = np.empty(views.shape, np.float32), np.full((classes, 1), 1.0 / classes)
+
+    def write(rows: slice) -> None:
+        block = views[rows] - mean
+        block -= block @ share  # a product is faster than a mean of short rows
+        np.multiply(block, 1.0 / unit, out=stored[rows], casting="same_kind")
+
+    map_blocks(write, len(views), _COPIES * classes)
+    return stored, unit
+
+
+def _row_products(one: NDArray[np.float32], other: NDArray[np.float32]) -> FloatArray:
+    """Return the scalar product of each row with that of the other array."""
+    products = np.empty(len(one))
+
+    def write(rows: slice) -> None:
+        products[rows] = np.einsum("ik,ik->i", one[rows], other[rows], dtype=np.float64)
+
+    map_blocks(write, len(one), _COPIES * one.shape[1])
+    return products
 
 
 def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_]:
@@ -181,40 +193,90 @@ def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_
     return halves
 
 
-def node_products(
-    first: FloatArray, second: FloatArray, centre: Rows = None, nodes: Rows = None
-) -> FloatArray:
-    """Return the contribution of each node, or of some, to the covariance of two views.
+class SplitNodes(NamedTuple):
+    """What the two views u and v of a split show at each node, (n,) each.
 
-    Their mean is the trace of the covariance. Logits are centred per node first, because a constant
-    added to all logits of a node has no effect.
+    ``product`` is the node's contribution to the trace of their covariance, ``square`` their
+    squared difference, ``lead`` the smaller of their `leads` and ``agree`` the share of the two
+    whose largest logit is that of the prediction.
+    """
 
-    The spread over nodes gives the standard error. The views are centred over the whole graph, or
-    over the rows ``centre``, a uniform sample of it, so that the product of a node does not depend
-    on which other nodes are observed.
+    product: FloatArray
+    square: FloatArray
+    lead: FloatArray
+    agree: FloatArray
+
+
+def split_nodes(
+    first: FloatArray,
+    whole: FloatArray,
+    predicted: NDArray[np.intp],
+    centre: Rows = None,
+    nodes: Rows = None,
+) -> SplitNodes:
+    """Return what the views ``first`` and ``whole - first`` show at each node, or at some.
+
+    Logits are centred per node, because a constant added to all logits of a node has no effect.
+    Products are of deviations from the mean over the whole graph, or over the rows ``centre``, a
+    uniform sample of it, so that the product of a node does not depend on which other nodes are
+    observed. ``predicted`` are the predictions at the nodes that are returned.
+
+    Blocks of nodes are worked on class by class and stay in the cache; no array of the size of the
+    logits is written.
 
     Examples
     --------
     >>> u = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    >>> node_products(u, u).tolist(), node_products(u, -u).tolist()
-    ([2.0, 2.0], [-2.0, -2.0])
+    >>> shown = split_nodes(u, 2.0 * u, np.array([0, 0]))
+    >>> shown.product.tolist(), shown.square.tolist(), shown.lead.tolist(), shown.agree.tolist()
+    ([2.0, 2.0], [0.0, 0.0], [2.0, -2.0], [1.0, 0.0])
     """
-    views = [np.asarray(view, dtype=np.float64) for view in (first, second)]
-    classes = views[0].shape[1]
-    # The products of centred views, without writing these: with means a and b over nodes,
-    # (u - a)(v - b) = uv - ub - va + ab, and a and b have mean zero over classes.
-    some = views if centre is None else [view[centre] for view in views]
+    some = [view if centre is None else view[centre] for view in (first, whole)]
     share = np.full(len(some[0]), 1.0 / len(some[0]))
-    middle = [centred((share @ view)[None]) for view in some]
-    if nodes is not None:
-        views = [view[nodes] for view in views]
-    (u, total_u), (v, total_v) = (
-        (view @ np.column_stack([other[0], np.ones(classes)])).T
-        for view, other in zip(views, middle[::-1], strict=True)
-    )
-    product = np.einsum("ik,ik->i", *views)
-    product -= total_u * total_v / classes + u + v
-    return np.asarray(product + float((middle[0] * middle[1]).sum()))
+    mean_first, mean_whole = (share @ view for view in some)
+    means = [mean - mean.mean() for mean in (mean_first, mean_whole - mean_first)]
+    count, classes = predicted.size, whole.shape[1]
+    shown = SplitNodes(*(np.empty(count) for _ in range(4)))
+
+    def write(block: slice) -> None:
+        rows = block if nodes is None else nodes[block]
+        u = np.ascontiguousarray(first[rows].T, dtype=np.float64)
+        v = whole[rows].T - u
+        for view in (u, v):
+            view -= view.sum(axis=0) / classes
+        apart = u - v
+        shown.square[block] = np.einsum("kn,kn->n", apart, apart)
+        deviations = (view - mean[:, None] for view, mean in zip((u, v), means, strict=True))
+        shown.product[block] = np.einsum("kn,kn->n", *deviations)
+        one, other = (_leads(view, predicted[block]) for view in (u, v))
+        shown.lead[block] = np.minimum(one, other)
+        shown.agree[block] = 0.5 * ((one > 0.0).astype(np.float64) + (other > 0.0))
+
+    map_blocks(write, count, _COPIES * classes)
+    return shown
+
+
+def _leads(view: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
+    """Return `leads` of logits (K, n), which are overwritten; ties go to the first class."""
+    columns = np.arange(predicted.size)
+    own = view[predicted, columns]
+    view[predicted, columns] = -np.inf
+    lead = own - view.max(axis=0)
+    tied = np.flatnonzero(lead == 0.0)
+    first = view[:, tied].argmax(axis=0)
+    lead[tied[predicted[tied] < first]] = np.nextafter(0.0, 1.0)
+    return np.asarray(lead)
+
+
+def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
+    """Return the logit of the prediction minus the largest other logit, (n,).
+
+    Examples
+    --------
+    >>> leads(np.array([[1.0, 3.0], [2.0, 0.5]]), np.array([1, 1])).tolist()
+    [2.0, -1.5]
+    """
+    return _leads(np.array(values.T, dtype=np.float64), predicted)
 
 
 def centred(logits: FloatArray) -> FloatArray:

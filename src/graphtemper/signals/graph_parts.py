@@ -16,7 +16,7 @@ from graphtemper.graph.operators import adjacency
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import Keys
+from graphtemper.signals.passes import Keys, mixed
 
 MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
 """Largest parts of a graph in memory: nodes, links, and the share of the graph."""
@@ -108,7 +108,7 @@ class InMemory:
 
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """See `Whole`."""
-        return np.asarray(self.observation.node_keys[nodes])
+        return mixed(nodes.astype(np.uint64))
 
     def readable(self, rows: int, links: int) -> bool:
         """See `Whole`."""

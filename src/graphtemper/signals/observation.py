@@ -41,25 +41,6 @@ class Part:
     weights: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class SeenFeatures:
-    """What is known of features that a model reads in place of those of the graph.
-
-    Attributes
-    ----------
-    passes
-        The model's passes over them.
-    moments
-        Mean and standard deviation of their columns.
-    sketch
-        Their projections on `graphtemper.signals.node_signals.sketch_weights`.
-    """
-
-    passes: Passes
-    moments: tuple[FloatArray, FloatArray]
-    sketch: NDArray[np.float32]
-
-
 def unlabelled(graph: Graph) -> Graph:
     """Return the graph without labels and masks; itself if it has none."""
     known = ("labels", "train_masks", "val_masks", "test_masks")
@@ -68,7 +49,7 @@ def unlabelled(graph: Graph) -> Graph:
 
 
 def _of_subject(name: str) -> Any:
-    """Return a property that is the same for an observation at any temperature."""
+    """Return a property of what an observation is about."""
     return property(lambda observation: getattr(observation._subject, name))
 
 
@@ -86,7 +67,7 @@ class Observation:
     nodes : boolean mask or indices, optional
         The nodes to observe (default all). The others are still neighbours.
     temperature : float
-        The source temperature; all logits are divided by it.
+        Divides the logits in `probabilities`; logits themselves are the model's own.
     seed : int
         Seed of the perturbed passes.
     logits : (N, K) array, optional
@@ -94,10 +75,6 @@ class Observation:
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
         `graphtemper.signals.receptive_field`.
-    seen : SeenFeatures, optional
-        For passes over other features than those of the graph.
-    keys : (N,) array, optional
-        A number per node by which it is drawn; default `signals.passes.node_keys`.
 
     Examples
     --------
@@ -121,8 +98,6 @@ class Observation:
         seed: int = 0,
         logits: ArrayLike | None = None,
         part: Part | None = None,
-        seen: SeenFeatures | None = None,
-        keys: Keys | None = None,
     ) -> None:
         selected = select_nodes(nodes, graph.num_nodes, graph.classified)
         counts = np.bincount(selected)
@@ -131,7 +106,7 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        subject = _Subject(predictor, unlabelled(graph), selected, seed, part, seen, keys)
+        subject = _Subject(predictor, unlabelled(graph), selected, seed, part)
         self._set(subject, temperature)
         if logits is not None:
             self.set_logits(logits)
@@ -145,26 +120,6 @@ class Observation:
     def set_logits(self, logits: ArrayLike) -> None:
         """Take the predictor's logits on the graph, (N, K), from elsewhere."""
         self._subject.raw_logits = checked_logits(logits, self.graph.num_nodes)
-
-    def at(self, temperature: float) -> Observation:
-        """Return this observation at another source temperature, without running anything again.
-
-        Both share the model's logits, the column moments, the neighbours and the votes, no matter
-        which of them computes a result first.
-
-        Examples
-        --------
-        >>> from graphtemper import csbm
-        >>> from graphtemper.models import SIGN
-        >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0)
-        >>> observation = Observation(SIGN().fit(g), g)
-        >>> softer = observation.at(2.0)
-        >>> print(observation.logits[:2, 1] / softer.logits[:2, 1])
-        [2. 2.]
-        """
-        other = object.__new__(type(self))
-        other._set(self._subject, temperature)
-        return other
 
     graph: Graph = _of_subject("graph")
     """The graph, without labels and masks."""
@@ -207,13 +162,16 @@ class Observation:
     part: Part | None = _of_subject("part")
     """What is known of the whole graph, if this is a part of one."""
 
-    seen: SeenFeatures | None = _of_subject("seen")
-    """The features that the model reads, if they are not those of the graph."""
-
     @property
     def centre(self) -> NDArray[np.int64] | None:
         """The nodes over which views are centred: None for all, or a sample of a larger graph."""
         return None if self.part is None else self.nodes
+
+    @cached_property
+    def some_nodes(self) -> NDArray[np.int64] | None:
+        """The observed nodes; None if they are all of the graph, so that nothing is copied."""
+        everything = np.array_equal(self.nodes, np.arange(self.graph.num_nodes))
+        return None if everything else self.nodes
 
     @property
     def num_nodes(self) -> int:
@@ -225,22 +183,20 @@ class Observation:
         """Number of classes, K: the columns of the logits."""
         return int(self._subject.raw_logits.shape[1])
 
-    @cached_property
+    @property
     def all_logits(self) -> FloatArray:
-        """Logits of every node of the graph, (N, K), divided by the source temperature."""
-        logits = self._subject.raw_logits
-        return logits if self.temperature == 1.0 else logits / self.temperature
+        """The model's logits of every node of the graph, (N, K)."""
+        return self._subject.raw_logits
 
     @cached_property
     def logits(self) -> FloatArray:
-        """Logits of the observed nodes, (n, K), divided by the source temperature."""
-        everything = np.array_equal(self.nodes, np.arange(self.graph.num_nodes))
-        return self.all_logits if everything else self.all_logits[self.nodes]
+        """The model's logits of the observed nodes, (n, K)."""
+        return self.all_logits if self.some_nodes is None else self.all_logits[self.nodes]
 
     @cached_property
     def probabilities(self) -> FloatArray:
-        """Softmax of `logits`, (n, K)."""
-        return temperatures.apply(self.logits)
+        """Softmax of `logits` over the temperature, (n, K)."""
+        return temperatures.apply(self.logits, self.temperature)
 
     @cached_property
     def all_predictions(self) -> NDArray[np.intp]:
@@ -257,14 +213,8 @@ class Observation:
         """Measurements of this observation by a key, so that each is made once."""
         return self._subject.memo
 
-    node_keys: Keys = _of_subject("node_keys")
-    """A number per node of the graph by its content, see `signals.passes.node_keys`."""
-
-    node_places: NDArray[np.intp] = _of_subject("node_places")
-    """The place of each node in the order of `node_keys`."""
-
     link_keys: Keys = _of_subject("link_keys")
-    """A number per link by the content of its ends, see `signals.passes.link_keys`."""
+    """A number per link by its ends, see `signals.passes.link_keys`."""
 
     neighbours: sp.csr_matrix = _of_subject("neighbours")
     """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
@@ -308,54 +258,39 @@ class Observation:
 
 @dataclass(eq=False)
 class _Subject:
-    """What an observation is about, and its results that do not depend on the temperature."""
+    """What an observation is about."""
 
     predictor: Predictor | ArrayLike
     graph: Graph
     nodes: NDArray[np.int64]
     seed: int
     part: Part | None = None
-    seen: SeenFeatures | None = None
-    keys: Keys | None = None
     memo: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
 
     @cached_property
     def passes(self) -> Passes:
         assert callable(self.predictor)
-        return passes_of(self.predictor) if self.seen is None else self.seen.passes
+        return passes_of(self.predictor)
 
     @cached_property
     def raw_logits(self) -> FloatArray:
-        if self.seen is not None:
-            return self.seen.passes.run(self.graph)
         if callable(self.predictor):
             return predict(self.predictor, self.graph)
         return checked_logits(self.predictor, self.graph.num_nodes)
 
     @cached_property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
-        if self.seen is not None:
-            return self.seen.moments
         return graph_moments(self.graph) if self.part is None else self.part.moments
 
     @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
-        assert self.seen is None, "features that are seen through a matrix are not in the graph"
         if self.nodes.size == self.graph.num_nodes:
             return self.column_moments
         return column_moments(self.graph.features[self.nodes])
 
     @cached_property
-    def node_keys(self) -> Keys:
-        return perturb.node_keys(self.graph) if self.keys is None else self.keys
-
-    @cached_property
-    def node_places(self) -> NDArray[np.intp]:
-        return perturb.places(self.node_keys)
-
-    @cached_property
     def link_keys(self) -> Keys:
-        return perturb.link_keys(self.graph, self.node_keys)
+        return perturb.link_keys(self.graph)
 
     @cached_property
     def neighbours(self) -> sp.csr_matrix:

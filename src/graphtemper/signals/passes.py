@@ -3,10 +3,8 @@
 A `Probe` has the settings. Votes of perturbed passes are counted as these come, one at a time, so M
 passes never hold (M, N, K) numbers. The model itself takes them, see `graphtemper.models.passes`.
 
-Random draws belong to what a node is, not to its number: nodes are drawn for in the order of a hash
-of their features, degree and neighbours (`node_keys`), and edges are held out by a hash of their
-ends (`kept_links`). Renumbering nodes or reordering edges then changes no draw, except among nodes
-that are alike.
+Edges are held out by a hash of their ends (`kept_links`): an edge that several graphs over the same
+nodes share is held out of all of them or of none.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +20,8 @@ from numpy.typing import NDArray
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray, checked_level
 from graphtemper._core.reproducible import Seed, map_blocks, stream
-from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import adjacency, graph_moments, row_blocks
+from graphtemper.graph.operators import graph_moments
 from graphtemper.models.passes import Noise, passes_of
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals.second_opinion import SecondOpinion
@@ -54,49 +51,6 @@ class Probe:
 
 
 Keys = NDArray[np.uint64]
-KEY_ROUNDS = 3
-"""Steps over which neighbours tell nodes apart that are alike."""
-
-
-def node_keys(graph: Graph) -> Keys:
-    """Return a number per node, (N,), that depends on its content and not on its place.
-
-    It hashes features and degree and, where nodes are alike, their neighbours up to three steps
-    away. Nodes that are still alike get different numbers by their place.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [2.0], [2.0], [2.0]], edges=[[0, 1], [1, 2], [2, 3]])
-    >>> turned = Graph(features=[[2.0], [2.0], [2.0], [1.0]], edges=[[1, 0], [3, 2], [2, 1]])
-    >>> bool((node_keys(g) == node_keys(turned)[::-1]).all())
-    True
-    """
-    keys = own_keys(graph.features, graph.degrees)
-    order = np.argsort(keys, kind="stable")
-    for _ in range(KEY_ROUNDS):
-        alike = _alike(keys, order)
-        if not alike.any():
-            return keys
-        tied = np.flatnonzero(alike)
-        near = adjacency(graph)[tied]
-        keys[tied] = keys_with_neighbours(keys[tied], keys[near.indices], near.indptr)
-        order = np.argsort(keys, kind="stable")
-    ranked = keys[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    sizes = np.diff(np.r_[starts, ranked.size])
-    place = np.arange(ranked.size) - np.repeat(starts, sizes)
-    keys[order] = mixed(ranked + place.astype(np.uint64))
-    return keys
-
-
-def own_keys(features: Features, degrees: NDArray[np.integer[Any]]) -> Keys:
-    """Return a hash of the features and the degree of every node, (N,)."""
-    return mixed(_row_sums(features) + mixed(degrees.astype(np.uint64)))
-
-
-def keys_with_neighbours(own: Keys, near: Keys, indptr: NDArray[np.signedinteger[Any]]) -> Keys:
-    """Return a hash of the keys of nodes and of their neighbours, which start at ``indptr``."""
-    return mixed(own + mixed(_sums(mixed(near), indptr)))
 
 
 def mixed(values: Keys) -> Keys:
@@ -107,71 +61,9 @@ def mixed(values: Keys) -> Keys:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def _alike(keys: Keys, order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which keys occur more than once."""
-    ranked = keys[order]
-    same = ranked[1:] == ranked[:-1]
-    alike = np.zeros(keys.size, dtype=bool)
-    alike[order[1:][same]] = alike[order[:-1][same]] = True
-    return alike
-
-
-def _row_sums(features: Features) -> Keys:
-    """Return sums of the entries' bits times a random odd number per column, modulo 2^64."""
-    count, width = features.shape
-    drawn = np.random.default_rng(2024).integers(2**64, size=width, dtype=np.uint64)
-    odd = np.asarray(drawn | np.uint64(1))
-    if not isinstance(features, np.ndarray):
-        bits = _bits(features.data) * odd[features.indices]
-        return _sums(bits, features.indptr)
-    sums = np.empty(count, dtype=np.uint64)
-    for rows in row_blocks(count, width):
-        sums[rows] = np.einsum("ij,j->i", _bits(features[rows]), odd)
-    return sums
-
-
-def _bits(values: NDArray[np.float32]) -> Keys:
-    positive_zero = np.ascontiguousarray(values, dtype=np.float32) + np.float32(0.0)
-    return positive_zero.view(np.uint32).astype(np.uint64)
-
-
-def _sums(values: Keys, starts: NDArray[np.signedinteger[Any]]) -> Keys:
-    """Return the sums, modulo 2^64, of consecutive groups of values."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
-    return np.asarray(total[starts[1:]] - total[starts[:-1]])
-
-
-def places(keys: Keys) -> NDArray[np.intp]:
-    """Return the place of each key among the sorted keys, (N,).
-
-    Examples
-    --------
-    >>> places(np.array([7, 3, 5], np.uint64)).tolist()
-    [2, 0, 1]
-    """
-    order = np.argsort(keys, kind="stable")
-    found = np.empty_like(order)
-    found[order] = np.arange(order.size)
-    return found
-
-
-class OrderedDraws(np.random.Generator):
-    """A generator whose normal numbers for N nodes come in the order of the nodes' keys."""
-
-    def __init__(self, rng: np.random.Generator, places: NDArray[np.intp]) -> None:
-        super().__init__(rng.bit_generator)
-        self._place = places
-
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Return standard normal numbers; the first axis of ``size`` may be the nodes."""
-        draws = super().standard_normal(size, dtype=dtype, out=out)
-        nodes = isinstance(size, tuple) and len(size) == 2 and size[0] == self._place.size
-        return np.take(draws, self._place, axis=0) if nodes else draws
-
-
-def link_keys(graph: Graph, keys: Keys | None = None) -> Keys:
-    """Return a number per link, (E,), that depends on the keys of its ends."""
-    ends, links = mixed(node_keys(graph) if keys is None else keys), graph.links
+def link_keys(graph: Graph) -> Keys:
+    """Return a number per link, (E,), that depends on the numbers of its ends alone."""
+    ends, links = mixed(mixed(np.arange(graph.num_nodes, dtype=np.uint64))), graph.links
     sums = np.empty(len(links), np.uint64)
 
     def fill(some: slice) -> None:
@@ -187,26 +79,21 @@ def kept_links(keys: Keys, share: float, rng: np.random.Generator) -> NDArray[np
     Examples
     --------
     >>> g = Graph(features=np.arange(6.0)[:, None], edges=[[0, 1], [2, 3], [4, 5]])
-    >>> keep = kept_links(link_keys(g, node_keys(g)), 0.0, np.random.default_rng(0))
+    >>> keep = kept_links(link_keys(g), 0.0, np.random.default_rng(0))
     >>> int(keep.sum())
     2
     """
     salt = rng.integers(2**64, dtype=np.uint64)
+    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     keep = np.empty(keys.size, dtype=bool)
 
     def fill(some: slice) -> None:
-        keep[some] = kept(keys[some], share, salt)
+        keep[some] = mixed(keys[some] + salt) >= limit
 
     map_blocks(fill, keys.size, 1)
     if keep.size and keep.all():
         keep[mixed(keys + salt).argmin()] = False
     return keep
-
-
-def kept(keys: Keys, share: float, salt: np.uint64) -> NDArray[np.bool_]:
-    """Return which links of `link_keys` to keep: all but a random share, chosen by the salt."""
-    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-    return np.asarray(mixed(keys + salt) >= limit)
 
 
 Kind = Literal["feature", "edge", "both"]
@@ -258,7 +145,7 @@ def feature_noise(
     """
     _check_count(passes, 1)
     std = checked_level("noise", level, 0.0) * graph_moments(graph)[1]
-    noise = Noise(std, OrderedDraws(stream(seed, "feature_noise"), places(node_keys(graph))))
+    noise = Noise(std, stream(seed, "feature_noise"))
     model = passes_of(predictor)
     return (model.run(graph, noise=noise) for _ in range(passes))
 

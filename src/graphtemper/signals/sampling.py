@@ -1,9 +1,7 @@
-r"""Samples of nodes and links that belong to what nodes are, not to their numbers.
+r"""Samples of nodes and links by hashes of their numbers with a random salt.
 
-Every node has a key, a hash of its content (`graphtemper.signals.passes.node_keys`), and draws are
-hashes of keys with a random salt. Renumbering the nodes then leaves the sample as it is, and so do
-other last bits of the logits: a node is taken because its draw is among the lowest of its stratum,
-not because of its rank.
+Other last bits of the logits then leave the sample as it is: a node is taken because its draw is
+among the lowest of its stratum, not because of its rank.
 """
 
 from __future__ import annotations

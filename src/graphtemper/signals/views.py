@@ -30,7 +30,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
@@ -38,14 +37,13 @@ from graphtemper.models.passes import Columns, Noise
 from graphtemper.signals.covariances import (
     Covariance,
     HeldOutProducts,
-    centred,
     column_halves,
     edges_and_wedges,
-    node_products,
     ratio_of_sums,
+    split_nodes,
 )
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import OrderedDraws, Probe, kept_links
+from graphtemper.signals.passes import Probe, kept_links
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,27 +162,27 @@ def _once(
 def _split_views(observation: Observation, probe: Probe, own: FloatArray) -> dict[str, Any]:
     """Return what halves of the columns show; see `Views`."""
     graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
-    clean, passes, centre = observation.at(1.0).all_logits, observation.passes, observation.centre
+    clean, passes, centre = observation.all_logits, observation.passes, observation.centre
     splits, unit = probe.splits, probe.temperature
-    whole, alone, square, lead, agree = (np.zeros(nodes.size) for _ in range(5))
-    own_square = np.zeros(graph.num_nodes)
+    whole, square, lead, agree = (np.zeros(nodes.size) for _ in range(4))
+    alone, own_square = (np.zeros(graph.num_nodes) for _ in range(2))
+    everywhere = observation.all_predictions
     for number, half in enumerate(column_halves(graph.num_features, splits, probe.seed)):
         columns = Columns(half, observation.column_moments[0])
         run = partial(passes.run, graph, columns=columns)
         first = _once(observation, ("half", number, probe.seed), run)
+        shown = split_nodes(first, clean, predicted, centre, observation.some_nodes)
         own_first = _once(observation, ("own half", number, probe.seed), partial(run, alone=True))
-        whole += node_products(first, clean - first, centre, nodes)
-        alone += node_products(own_first, own - own_first, centre, nodes)
-        pair = [centred(view[nodes]) for view in (first, clean - first)]
-        square += ((pair[0] - pair[1]) ** 2).sum(axis=1)
-        lead += np.minimum(*(leads(view, predicted) for view in pair))
-        agree += sum((view.argmax(axis=1) == predicted) / 2.0 for view in pair)
-        own_square += (centred(2.0 * own_first - own) ** 2).sum(axis=1)
+        own_shown = split_nodes(own_first, own, everywhere, centre)
+        for total, values in zip((whole, square, lead, agree), shown, strict=True):
+            total += values
+        alone += own_shown.product
+        own_square += own_shown.square
     # Averages over splits come first: the splits of one node are dependent, nodes nearly are not.
     ones = np.full(nodes.size, splits * unit**2)
     return {
         "feature": ratio_of_sums(whole, ones),
-        "own_feature": ratio_of_sums(alone, ones),
+        "own_feature": ratio_of_sums(alone[nodes], ones),
         "own_square": own_square / (splits * unit**2),
         "square": square / (splits * unit**2),
         "lead": lead / (splits * unit),
@@ -198,14 +196,14 @@ def noisy_logits(observation: Observation, level: float, number: int) -> FloatAr
     The same number gives the same draws at every level.
     """
     rng = stream(observation.seed, "feature noise", number)
-    noise = Noise(level * observation.column_moments[1], OrderedDraws(rng, observation.node_places))
+    noise = Noise(level * observation.column_moments[1], rng)
     return observation.passes.run(observation.graph, noise=noise)
 
 
 def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, Any]:
     """Return how often noise of the graph's size, and of the source's, changes no prediction."""
     nodes, predicted = observation.nodes, observation.predictions
-    clean = observation.at(1.0).all_logits[nodes]
+    clean = observation.logits
     factor = _noise_ratio(probe.column_std, observation.column_moments[1])
     near: list[float] = []
     far: list[float] = []
@@ -242,17 +240,3 @@ def _noise_ratio(source: FloatArray, own: FloatArray) -> float:
     """Return the size of the source's columns over that of the graph's own: a geometric mean."""
     both = (source > 0.0) & (own > 0.0)
     return float(np.exp(np.log(source[both] / own[both]).mean())) if both.any() else 1.0
-
-
-def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
-    """Return the logit of the prediction minus the largest other logit, (n,).
-
-    Examples
-    --------
-    >>> leads(np.array([[1.0, 3.0], [2.0, 0.5]]), np.array([1, 1])).tolist()
-    [2.0, -1.5]
-    """
-    rows = np.arange(len(values))
-    others = values.copy()
-    others[rows, predicted] = -np.inf
-    return np.asarray(values[rows, predicted] - others.max(axis=1))

@@ -9,6 +9,7 @@ from graphtemper_research.graphs import datasets
 pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
 from graphtemper_research.gats import protocol, protocol_page
+from graphtemper_research.harness.provenance import load, stamp
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 BY_NAME = {method.name: method for method in protocol.METHODS}
@@ -47,7 +48,7 @@ def test_one_split_of_cora_in_seconds():
     assert raw["ece"] > 10
     assert scaled["ece"] < 0.6 * raw["ece"]
     assert mixed["nll"] < raw["nll"]
-    page = protocol_page.render(rows, "abc")
+    page = protocol_page.render(rows, stamp("a command"))
     assert "## cora\n" in page
     assert f"{raw['ece']:.2f} ± 0.00" in page
 
@@ -56,8 +57,8 @@ def test_the_page_is_made_from_its_rows():
     path = RESULTS / f"{protocol.NAME}.json"
     if not path.is_file():
         pytest.skip("the documentation is not part of this installation")
-    content = json.loads(path.read_text("utf-8"))
-    page = protocol_page.render(content["rows"], content["code"])
+    content = load(path)
+    page = protocol_page.render(content["rows"], content["measured"])
     assert path.with_suffix(".md").read_text("utf-8") == page
 
 
@@ -66,7 +67,7 @@ def test_finished_splits_of_this_code_are_kept(tmp_path, monkeypatch):
 
     own = {"graph": "cora", "split": 0, "method": "uncalibrated"}
     journal = tmp_path / f"{protocol.NAME}.jsonl"
-    rows = [own | {"code": command.digest()}, own | {"split": 1, "code": "0" * 12}]
+    rows = [own | {"code": command.key(command.PROTOCOL)}, own | {"split": 1, "code": "0" * 12}]
     journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert command.kept(journal) == [own]
     assert command.kept(tmp_path / "nothing.jsonl") == []

@@ -1,12 +1,12 @@
 """Sizes of prediction sets before and after CF-GNN."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphtemper.calibrators.conformal import aps
+from graphtemper_research.harness.provenance import load
 
 pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
@@ -43,7 +43,7 @@ def test_the_committed_result_shows_the_published_effect():
     """CF-GNN makes sets at least a fifth smaller at the same coverage."""
     if not RESULT.is_file():
         pytest.skip("the documentation is not part of this installation")
-    rows = json.loads(RESULT.read_text("utf-8"))["rows"]
+    rows = load(RESULT)["rows"]
     mean = {
         name: np.mean([(row["size"], row["coverage"]) for row in rows if row["method"] == name], 0)
         for name in ("GCN alone", *set_sizes.SETTINGS)

@@ -30,36 +30,58 @@ def test_a_graph_is_what_the_catalogue_says(name):
     assert sum(summary["class_shares"]) == pytest.approx(1.0)
     assert summary["degree_mean"] == pytest.approx(2 * entry.edges / entry.nodes)
     assert summary["adjusted_homophily"] < summary["homophily"]
-    assert datasets._sha256(Graph.load(path)) == entry.sha256
+    assert datasets.sha256(Graph.load(path)) == entry.sha256
 
 
-def test_the_digest_is_that_of_the_graph_not_of_its_file(tmp_path, monkeypatch):
-    """An upstream file with edges in another order and direction is the same graph."""
+@pytest.fixture
+def upstream(tmp_path, monkeypatch):
+    """A graph in the authors' format on a mirror: edges in another order and direction."""
     rng = np.random.default_rng(0)
     graph = csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=1)
     masks = rng.integers(0, 3, (2, 60))
     parts = {name: masks == k for k, name in enumerate(("train_masks", "val_masks", "test_masks"))}
     edges = graph.edges[rng.permutation(len(graph.edges))][:, ::-1].astype(np.int64)
-    np.savez(
-        tmp_path / "upstream.npz",
-        node_features=graph.features,
-        node_labels=graph.labels,
-        edges=edges,
-        **parts,
-    )
+    arrays = {"node_features": graph.features, "node_labels": graph.labels, "edges": edges}
+    path = tmp_path / "mirror" / "minesweeper.npz"
+    path.parent.mkdir()
+    np.savez(path, **arrays, **parts)
     graph = graph.replace(name="minesweeper", class_names=None, **parts)
-    graph.save(tmp_path / "minesweeper.npz")
-    known = datasets._sha256(Graph.load(tmp_path / "minesweeper.npz"))
-    entry = replace(datasets.CATALOGUE["minesweeper"], sha256=known)
-    monkeypatch.setitem(datasets.CATALOGUE, "minesweeper", entry)
-    monkeypatch.setenv("GRAPHTEMPER_DATA", str(tmp_path))
-    converted = datasets._convert(tmp_path / "upstream.npz", "minesweeper")
-    assert datasets._is_catalogued(converted, "minesweeper")
+    known = replace(datasets.CATALOGUE["minesweeper"], sha256=datasets.sha256(graph))
+    monkeypatch.setitem(datasets.CATALOGUE, "minesweeper", known)
+    monkeypatch.setitem(datasets.BLOB_IDS, "minesweeper", datasets.git_blob_id(path))
+    monkeypatch.setenv("GRAPHTEMPER_MIRROR", path.parent.as_uri())
+    monkeypatch.setenv("GRAPHTEMPER_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return path, graph
+
+
+def test_a_fetched_graph_is_that_of_the_catalogue(upstream):
+    _, graph = upstream
+    path = datasets.fetch("minesweeper")
+    assert [file.name for file in path.parent.iterdir()] == ["minesweeper.npz"]
+    found = Graph.load(path)
+    assert (found.features == graph.features).all()
+    assert (found.labels == graph.labels).all()
+    assert (found.val_masks == graph.val_masks).all()
     assert datasets.inspect("minesweeper")["catalogued"] is True
-    other = converted.replace(labels=1 - converted.labels)
-    assert not datasets._is_catalogued(other, "minesweeper")
-    other.save(tmp_path / "minesweeper.npz")
+    found.replace(labels=1 - found.labels).save(path)
     assert datasets.inspect("minesweeper")["catalogued"] is False
+
+
+def test_another_file_or_graph_is_refused_and_not_kept(upstream, monkeypatch):
+    path, _ = upstream
+    other = replace(datasets.CATALOGUE["minesweeper"], sha256="0" * 64)
+    with monkeypatch.context() as patch:
+        patch.setitem(datasets.CATALOGUE, "minesweeper", other)
+        with raises("download", match="another graph"):
+            datasets.fetch("minesweeper")
+    path.write_bytes(path.read_bytes() + b" ")
+    with raises("download", match="git blob"):
+        datasets.fetch("minesweeper")
+    path.unlink()
+    with raises("download", match="could not be fetched"):
+        datasets.fetch("minesweeper")
+    assert datasets.find("minesweeper") is None
 
 
 def test_which_graphs_have_a_digest():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphtemper_research.harness.digest import digest
+from graphtemper_research.harness.uses import key
 from graphtemper_research.leaderboard.methods import PER_NODE
 from graphtemper_research.leaderboard.tasks import KNOWN
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
@@ -23,7 +23,13 @@ def cell(model, graph, seed, **ece):
         for name, value in ece.items()
     ]
     head = {"setting": KNOWN, "model": model, "graph": graph, "seed": seed, "compositions": 0}
-    return head | {"code": digest(), "cpu_seconds": 360.0, "wall_seconds": 720.0, "rows": rows}
+    return head | {
+        "uses": [],
+        "code": key(),
+        "cpu_seconds": 360.0,
+        "wall_seconds": 720.0,
+        "rows": rows,
+    }
 
 
 @pytest.fixture

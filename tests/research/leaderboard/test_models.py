@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm, temperature
-from graphtemper.models import GCN
 from graphtemper_research.leaderboard.models import MODELS, TORCH_MODELS, USUAL, PygNet
+from graphtemper_research.models import GCN
 
 
 def test_a_pyg_net_is_the_same_for_the_same_seed():

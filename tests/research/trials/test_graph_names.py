@@ -24,7 +24,6 @@ def test_an_embedding_by_name(tmp_path):
     assert np.square(found.features).sum() == pytest.approx(np.square(singular[:64]).sum(), 0.01)
     assert (graph_names.load(f"{name}+svd64").features == found.features).all()
     assert graph_names.load(name).num_features == 90
-    assert graph_names.with_embeddings([name, dense]) == [name, dense, f"{name}+svd64"]
     assert graph_names.present([name, "nowhere.npz"]) == ([name], ["nowhere.npz"])
     with pytest.raises(InputError):
         graph_names.load(f"{dense}+svd64")

@@ -2,8 +2,8 @@
 
 `REGISTRY` holds the calibrators by name, as `graphtemper.calibrators.REGISTRY` holds those of the
 library, and `ESTIMATORS` the accuracy estimators with the protocol of `graphtemper.estimators`.
-`stac_variants` has STAC as the paper's tables used it. Methods that train on the target
-(`NOT_RUN`) are not here: nothing of the target's may be stored in a frozen model.
+`stac_variants` has STAC as the paper's tables used it. Methods that train on the target are not
+here (`NOT_RUN`): nothing of the target's may be stored in a frozen model.
 
 No module here imports torch before a method that needs it is used.
 """
@@ -31,7 +31,6 @@ from graphtemper_research.baselines.minimum import MinimumATCGDE
 from graphtemper_research.baselines.pseudocal import PseudoCal
 from graphtemper_research.baselines.rbs import RBS
 from graphtemper_research.baselines.simi_mailbox import SimiMailbox
-from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.stac_per_node import STACPerNode
 from graphtemper_research.baselines.target_temperature import CPCS, LaSCal, TransCal
 from graphtemper_research.baselines.vector_scaling import VectorScaling
@@ -50,7 +49,6 @@ REGISTRY: dict[str, type[Calibrator]] = {
         IsotonicShared,
         HistogramBinning,
         RBS,
-        SimilarityCalibrator,
         GETS,
         WATS,
         SimiMailbox,
@@ -83,10 +81,11 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     )
 }
 NOT_RUN: dict[str, str] = {
+    "SimCalib": "has no released code, and its equations are not public",
     "ProjNorm": "fine-tunes a copy of the model on the target's pseudo-labels",
     "LeBed": "trains the model again on the target's pseudo-labels",
     "Self-training ensembles (RI, RM)": "train ensembles on source and target together",
     "UTDC": "needs a model that was adapted to the target",
     "Pair-Align, StruRW, Matcha": "change the model for the target",
 }
-"""Methods that train on the target or change the model, and what they do there."""
+"""Methods that are not here, mostly as they train on the target or change the model, and why."""

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
+from graphtemper import Estimate, Observation
 from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.reproducible import stream
 from graphtemper.estimators.base import Carried, share_estimate
 from graphtemper.models import SGC, SIGN
 from graphtemper.models.predictor import Predictor
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import learned
+from graphtemper_research.harness.numeric import stream
 
 Classes = NDArray[np.intp]
 

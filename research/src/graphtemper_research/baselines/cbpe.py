@@ -7,11 +7,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import Estimate, Observation
 from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, share_estimate
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import density_ratio, learned, representation
 
 

@@ -17,11 +17,11 @@ from graphtemper._core.checks import (
     check_non_negative,
     check_positive,
 )
-from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.graph.graph import Graph, Nodes
+from graphtemper.graph import Graph, Nodes
 from graphtemper.graph.operators import operator
+from graphtemper_research.harness.numeric import stream
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -141,7 +141,7 @@ class CFGNN(Calibrator):
         return np.asarray(self._scores(p, "predict") <= self.threshold_)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         if labelled.nodes.size < 8:
             raise errors.too_few(
@@ -189,7 +189,7 @@ class CFGNN(Calibrator):
         import torch
 
         from graphtemper.calibrators.training import glorot, zeros
-        from graphtemper.models.losses import cross_entropy
+        from graphtemper_research.models.losses import cross_entropy
 
         generator = torch.Generator().manual_seed(self.seed)
         classes = context.probabilities.shape[1]
@@ -225,8 +225,8 @@ class CFGNN(Calibrator):
     def _logits(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
+        from graphtemper.calibrators.torch_sparse import product
         from graphtemper.calibrators.training import dropped
-        from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters
         matrix = context.operator

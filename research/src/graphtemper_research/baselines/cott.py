@@ -7,13 +7,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import Estimate, Observation
 from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.estimators.transport import transport
 from graphtemper.signals import pointwise
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import learned
 
 

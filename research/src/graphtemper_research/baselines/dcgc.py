@@ -82,9 +82,9 @@ class DCGC(Calibrator):
         self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        from graphtemper.calibrators.torch_sparse import threads_for
         from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
-        from graphtemper.models.losses import cross_entropy
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper_research.models.losses import cross_entropy
 
         context = self._context(inputs)
 

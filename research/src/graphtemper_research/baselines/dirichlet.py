@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
 from graphtemper_research.baselines.matrix_scaling import MatrixScaling
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class Dirichlet(MatrixScaling):

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from graphtemper import temperature
+from graphtemper import Estimate, Observation, temperature
 from graphtemper._core.checks import FloatArray, check_fraction
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.reproducible import stream
 from graphtemper.estimators.base import Carried, correct, share_estimate
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import learned, representation
+from graphtemper_research.harness.numeric import stream
 
 Classes = NDArray[np.intp]
 _STEPS = 200

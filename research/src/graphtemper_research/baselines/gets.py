@@ -227,7 +227,7 @@ class GETS(NetworkCalibrator):
         """Return the projected features of the gate, and of each expert (empty if unused)."""
         import torch
 
-        from graphtemper.models.torch_sparse import product
+        from graphtemper.calibrators.torch_sparse import product
 
         read = [i for i, expert in enumerate(self.experts) if "features" in expert.split("+")]
         layers = [parameters[:2], *(self._own(parameters, i)[:2] for i in read)]
@@ -248,8 +248,8 @@ class GETS(NetworkCalibrator):
         """Return what every expert says of every node, (N, experts, outputs)."""
         import torch
 
+        from graphtemper.calibrators.torch_sparse import product
         from graphtemper.calibrators.training import dropped
-        from graphtemper.models.torch_sparse import product
 
         matrix, hidden, first_biases, last, last_biases = context.operator, [], [], [], []
         for index, expert in enumerate(self.experts):

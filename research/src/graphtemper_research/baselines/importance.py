@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from graphtemper import errors, temperature
+from graphtemper import Estimate, Observation, errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer, check_positive
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.metrics.binned import bin_index, equal_width_edges
 from graphtemper.signals import pointwise
-from graphtemper.signals.observation import Observation
 
 # A domain classifier that is sure makes weights without a bound.
 LARGEST_LOG_WEIGHT = 4.0
@@ -165,7 +163,7 @@ def matching_weights(slices: FloatArray, means: FloatArray, ridge: float) -> Flo
 def _sliced(observation: Observation) -> list[FloatArray]:
     """Return what slices are thirds of: confidence, degree and support by neighbours."""
     p, nodes = observation.probabilities, observation.nodes
-    every = temperature.apply(observation.all_logits)
+    every = temperature.apply(observation.all_logits, observation.temperature)
     support = multiply(operator(observation.graph, "mean"), every)[nodes, observation.predictions]
     return [
         pointwise.confidence(p),
@@ -180,7 +178,7 @@ def representation(observation: Observation) -> FloatArray:
     The centred logits, their mean over the neighbours, and log(1 + degree): of a frozen predictor
     nothing else is known in general.
     """
-    logits, nodes = observation.all_logits, observation.nodes
+    logits, nodes = observation.all_logits / observation.temperature, observation.nodes
     centred = logits - logits.mean(axis=1, keepdims=True)
     around = multiply(operator(observation.graph, "mean"), centred)[nodes]
     degree = np.log1p(observation.graph.degrees[nodes])[:, None]

@@ -7,8 +7,8 @@ import importlib
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper_research.harness.numeric import FloatArray
 
 Curve = tuple[FloatArray, FloatArray]
 # Where a curve is flat the original order decides, as in the authors' code.

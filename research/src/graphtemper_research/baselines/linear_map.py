@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import fold_numbers
 from graphtemper.errors import NotIdentifiableError
+from graphtemper_research.harness.numeric import FloatArray
 
 Labels = NDArray[np.intp]
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]

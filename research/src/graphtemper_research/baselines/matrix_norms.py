@@ -8,12 +8,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper._core.estimate import Estimate
+from graphtemper import Estimate, Observation, temperature
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, fitted, share_estimate
-from graphtemper.signals.observation import Observation
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class _Proportional(HasParameters, ABC):
@@ -63,7 +61,7 @@ class NuclearNorm(_Proportional):
 
     Examples
     --------
-    >>> from graphtemper.graph.graph import Graph
+    >>> from graphtemper import Graph
     >>> g = Graph(features=[[0.0, 99.0], [99.0, 0.0]], edges=[[0, 1]])
     >>> round(NuclearNorm().measure(Observation(lambda graph: graph.features, g)), 6)
     1.0
@@ -98,7 +96,7 @@ class MaNo(_Proportional):
 
     Examples
     --------
-    >>> from graphtemper.graph.graph import Graph
+    >>> from graphtemper import Graph
     >>> g = Graph(features=[[0.0, 0.0]], edges=[])
     >>> MaNo().measure(Observation(lambda graph: graph.features, g))
     0.5
@@ -108,7 +106,8 @@ class MaNo(_Proportional):
 
     def measure(self, observation: Observation) -> float:
         """Return the norm of the normalised logits."""
-        return float((_normalised(observation.logits) ** 4).mean() ** 0.25)
+        logits = observation.logits / observation.temperature
+        return float((_normalised(logits) ** 4).mean() ** 0.25)
 
 
 def _normalised(logits: FloatArray) -> FloatArray:

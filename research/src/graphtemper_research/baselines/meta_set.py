@@ -13,17 +13,13 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import shifts
+from graphtemper import Estimate, Graph, Observation, shifts
 from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.estimate import Estimate
-from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.reproducible import stream
 from graphtemper.estimators.base import Carried, share_estimate
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import predict
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines.importance import learned
+from graphtemper_research.harness.numeric import log_odds, stream, to_share
 
 STRENGTHS = (0.1, 0.25, 0.5, 0.75, 0.9)
 RIDGE = 1e-2
@@ -36,7 +32,7 @@ def copies(source: Observation) -> list[Copy]:
     """Return the model's logits on every copy of the source, the source first; made once."""
     key = ("meta set",)
     if key not in source.memo:
-        made = [(source.logits * source.temperature, np.arange(source.num_nodes))]
+        made = [(source.logits, np.arange(source.num_nodes))]
         for graph, nodes, rows in _changed(source):
             made.append((np.array(predict(source.predictor, graph)[nodes]), rows))
         source.memo[key] = made
@@ -96,7 +92,7 @@ class MetaSet(HasParameters, ABC):
     def estimate(self, target: Observation) -> Estimate:
         """Return the regression's accuracy at the target's score."""
         weights = learned(self, "weights_")
-        place = (self.score(target.logits) - self.centre_) / self.spread_
+        place = (self.score(target.logits / target.temperature) - self.centre_) / self.spread_
         value = to_share(float(weights[0] + weights[1:] @ place))
         return share_estimate(value, target.num_nodes, type(self).__name__)
 
@@ -190,7 +186,7 @@ class GNNEvaluatorLite(MetaSet):
     prototypes_: FloatArray
 
     def _prepare(self, source: Observation) -> None:
-        unit = _directions(source.logits)
+        unit = _directions(source.logits / source.temperature)
         means = [
             unit[source.predictions == k].mean(axis=0)
             for k in range(source.num_classes)

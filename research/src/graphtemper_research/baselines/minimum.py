@@ -6,12 +6,11 @@ from typing import Self
 
 from numpy.typing import ArrayLike
 
-from graphtemper._core.estimate import Estimate
+from graphtemper import Estimate, Observation
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.atc import ATC
 from graphtemper.estimators.base import Carried, not_fitted
 from graphtemper.estimators.gde import GDE
-from graphtemper.signals.observation import Observation
 
 
 class MinimumATCGDE(HasParameters):

@@ -6,14 +6,12 @@ from typing import Self
 
 from numpy.typing import ArrayLike
 
-from graphtemper import temperature
+from graphtemper import Estimate, Observation, temperature
 from graphtemper._core.checks import check_fraction
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.reproducible import stream
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.models.predictor import predict
-from graphtemper.signals.observation import Observation
+from graphtemper_research.harness.numeric import stream
 
 
 class PseudoCal(HasParameters):
@@ -62,13 +60,13 @@ class PseudoCal(HasParameters):
         return share_estimate(value, target.num_nodes, "PseudoCal")
 
     def temperature(self, target: Observation) -> float:
-        """Return the temperature of the observation's logits."""
+        """Return the temperature of the model's own logits."""
         graph, nodes = target.graph, target.nodes
         order = stream(target.seed, "mixed nodes").permutation(graph.num_nodes)
         mixed = self.share * graph.features + (1.0 - self.share) * graph.features[order]
         predicted = target.all_predictions
         chosen = nodes[predicted[nodes] != predicted[order[nodes]]]
         if chosen.size == 0:
-            return 1.0
-        logits = predict(target.predictor, graph.replace(features=mixed)) / target.temperature
+            return target.temperature
+        logits = predict(target.predictor, graph.replace(features=mixed))
         return float(temperature.solve(logits[chosen], predicted[chosen]).temperature)

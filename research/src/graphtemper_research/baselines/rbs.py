@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import Graph, temperature
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.metrics.binned import bin_index, equal_width_edges
 

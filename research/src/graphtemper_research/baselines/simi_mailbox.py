@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from graphtemper import temperature
+from graphtemper import Graph, temperature
 from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
-from graphtemper.graph.graph import Graph
 from graphtemper.metrics.proper import nll
 
 # log T is searched this far on both sides of the temperature of all calibration nodes.

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from graphtemper import Observation
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray, check_choice
 from graphtemper.calibrators import STAC, stac
 from graphtemper.calibrators.base import Inputs
 from graphtemper.signals import pointwise as measure
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines import stac_variants
 
 Signals = Literal["all", "logits"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper import Observation
 from graphtemper import temperature as temperatures
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.stac import (
     EDGE_SHARE,
     FEATURE_LEVEL,
@@ -20,11 +20,11 @@ from graphtemper.calibrators.stac import (
     from_observation,
     matched,
 )
-from graphtemper.graph.graph import Graph, Nodes
+from graphtemper.graph import Graph, Nodes
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.observation import Observation
+from graphtemper_research.harness.numeric import FloatArray
 
 # The strength of the paper's script for real graphs (feature noise only).
 REAL_FEATURE_LEVEL = 0.3

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ive
 
+from graphtemper import Graph
 from graphtemper._core.checks import (
     FloatArray,
     check_choice,
@@ -17,7 +18,6 @@ from graphtemper._core.checks import (
 )
 from graphtemper.calibrators.base import Inputs
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """`graphtemper bench`: evaluate the atlas and its peers on real graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,14 +20,39 @@ bench = App(
     "takes hours (minutes with --quick). Finished cells are kept in "
     "OUT/cells, so that the same command resumes an interrupted run.",
 )
-
-Graphs = Annotated[
-    str | None,
-    Parameter(help="Names from `data list` or paths, joined by commas; the bench has defaults."),
-]
-Groups = Annotated[
-    str | None, Parameter(help="twitch, airports, counties, time, joined by commas; default all.")
-]
+FAMILIES = "airports, villages, covid_us, bugs, twitch, ud, county, bitcoin, houses"
+# What a bench is run on, by the name of the option.
+NAMES = {
+    "--graphs": "Names from `data list` or paths, joined by commas; the bench has defaults.",
+    "--groups": "twitch, airports, counties, time, joined by commas; default all.",
+    "--families": f"{FAMILIES}, joined by commas; default all.",
+    "--series": "drift, steady, pubmed, twitch_de, joined by commas; default all.",
+}
+# Name of a command, of its benches, of its option, and what it does.
+COMMANDS = (
+    ("atlas", ("atlas_bench",), "--graphs", "Evaluate the atlas under sixteen shifts and four of "
+     "homophily, families known and unknown. A name with +svd64 at its end means 64 components."),
+    ("natural", ("natural_rule", "natural_labels", "natural_environments"), "--families", "Take a "
+     "model to other months, countries and releases: without labels, with others, with few."),
+    ("decisions", ("decisions",), "--families", "Estimate precision, recall and F1 under natural "
+     "and drawn shifts, and with rare classes."),
+    ("sessions", ("sessions",), "--families", "Simulate labelling sessions under natural shifts: "
+     "intervals at the stop, and labels taken."),
+    ("labels", ("labels",), "--groups", "Add fifty and two hundred labels to the atlas on natural "
+     "shifts."),
+    ("controls", ("controls",), "--graphs", "Show what the atlas says about shifts that no "
+     "unlabelled number can show: its limits."),
+    ("paper-setting", ("paper_setting",), "--graphs", "Add the atlas to the paper's real-graph "
+     "table: feature noise 1.0, the paper's splits."),
+    ("sets", ("sets",), "--graphs", "Measure what prediction sets cover under shift, recalibrated "
+     "or not: APS, RAPS and DAPS."),
+    ("class-shares", ("class_shares",), "--graphs", "Change class shares: how well they are "
+     "estimated without labels, and what correcting does."),
+    ("per-node", ("per_node",), "--graphs", "Give every node its own temperature: what that saves "
+     "under sixteen shifts, and where."),
+    ("monitoring", ("monitoring",), "--series", "Watch a model while its graph drifts: how soon "
+     "the alarm comes, and what it costs."),
+)  # fmt: skip
 
 
 @Parameter(name="*")
@@ -44,19 +67,6 @@ class Run:
         Path | None,
         Parameter(help="Folder for the files; artifacts/ and the name by default."),
     ] = None
-    jobs: Annotated[int, Parameter(help="Number of cells to measure at a time.")] = 1
-    scheduler: Annotated[
-        str | None,
-        Parameter(help="A Dask scheduler, as in tcp://host:8786, whose workers measure the cells."),
-    ] = None
-    as_json: Json = False
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Splits:
-    """Which models, on how many splits of the nodes."""
-
     models: Annotated[
         str | None,
         Parameter(
@@ -66,17 +76,47 @@ class Splits:
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None
+    jobs: Annotated[int, Parameter(help="Number of cells to measure at a time.")] = 1
+    scheduler: Annotated[
+        str | None,
+        Parameter(help="A Dask scheduler, as in tcp://host:8786, whose workers measure the cells."),
+    ] = None
+    finished: Annotated[
+        bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")
+    ] = False
+    as_json: Json = False
 
 
-RUN, SPLITS = Run(), Splits()
+RUN = Run()
+
+
+def _add(command: str, names: tuple[str, ...], option: str, text: str) -> None:
+    """Add the command that runs some benches, which share their cells."""
+
+    def run(
+        run: Run = RUN,
+        *,
+        chosen: Annotated[str | None, Parameter(name=option, help=NAMES[option])] = None,
+    ) -> None:
+        from graphtemper_research import benches
+
+        out = run.out or Path("artifacts") / (command if len(names) > 1 else names[0])
+        for name in names:
+            _run(benches.load(name), replace(run, out=out), chosen)
+
+    run.__doc__ = text
+    bench.command(run, name=command)
+
+
+for _command in COMMANDS:
+    _add(*_command)
 
 
 @bench.command(name="all")
 def every(
     run: Run = RUN,
-    splits: Splits = SPLITS,
     *,
-    graphs: Graphs = None,
+    graphs: Annotated[str | None, Parameter(help=NAMES["--graphs"])] = None,
     groups: Annotated[
         str | None,
         Parameter(
@@ -91,164 +131,13 @@ def every(
         str | None,
         Parameter(help="FocalLoss, GCL, Tent, GDeltaUQ, GDASpecReg, measured next to the GCN."),
     ] = None,
-    finished: Annotated[
-        bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")
-    ] = False,
 ) -> None:
     """Compare every calibrator, estimator and the atlas under every shift: the leaderboard."""
-    from graphtemper_research.harness import runner
     from graphtemper_research.leaderboard import board, page, raw
 
-    if finished:
-        out = run.out or Path("artifacts") / board.NAME
-        runner.publish(board.BENCH, board.BENCH.outcome(raw.cells_in(out)), out)
-    else:
-        options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
-        out = _run(board.bench(*options), run, splits, graphs)
-    table = raw.write(out)
-    page.write_page(out / f"{board.NAME}.html", table)
-
-
-@bench.command
-def atlas(
-    run: Run = RUN,
-    splits: Splits = SPLITS,
-    *,
-    graphs: Graphs = None,
-    svd: Annotated[
-        bool, Parameter(negative="", help="Measure 64 components of all sparse features as well.")
-    ] = False,
-) -> None:
-    """Evaluate the atlas under sixteen shifts and four of homophily, families known and unknown.
-
-    A graph's name with +svd64 at its end means 64 components of its sparse features.
-    """
-    from graphtemper_research.trials import known_shifts
-
-    _run(known_shifts.bench(embeddings=svd), run, splits, graphs)
-
-
-@bench.command
-def natural(
-    run: Run = RUN,
-    splits: Splits = SPLITS,
-    *,
-    families: Annotated[
-        str | None,
-        Parameter(
-            help="airports, villages, covid_us, bugs, twitch, ud, county, bitcoin, houses, joined "
-            "by commas; default all."
-        ),
-    ] = None,
-    finished: Annotated[
-        bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")
-    ] = False,
-) -> None:
-    """Take a model to other months, countries and releases: without labels, with others, with few.
-
-    One run makes three pages: natural_rule (no labels), natural_labels and natural_environments,
-    which needs a family of at least three graphs.
-    """
-    out = run.out or Path("artifacts") / "natural"
-    for name in ("natural_rule", "natural_labels", "natural_environments"):
-        if finished:
-            _publish(name, out)
-        else:
-            _run(name, replace(run, out=out), splits, families)
-
-
-@bench.command
-def natural_folder(
-    out: Annotated[Path, Parameter(help="Folder for graphs, splits, tasks and the loader.")],
-) -> None:
-    """Write the natural shifts as a folder that any method can read with NumPy alone."""
-    from graphtemper_research.natural_benchmark.folder import write_folder
-
-    print_line(f"{write_folder(out)} tasks in {out}")
-
-
-@bench.command
-def score(
-    results: Annotated[Path, Parameter(help="A CSV that loader.py wrote.")],
-    folder: Annotated[Path, Parameter(help="The folder of `bench natural-folder`.")],
-    *,
-    as_json: Json = False,
-) -> None:
-    """Score somebody's answers to the natural shifts, and draw the table by family."""
-    from graphtemper_research.natural_benchmark import scoring
-
-    if as_json:
-        print_json({"rows": scoring.by_family(scoring.score(folder, results))})
-        return
-    for title, rows in scoring.table(folder, results).items():
-        console().print(table(title, rows))
-
-
-@bench.command
-def decisions(run: Run = RUN, splits: Splits = SPLITS, *, families: str | None = None) -> None:
-    """Estimate precision, recall and F1 under natural and drawn shifts, and with rare classes."""
-    _run("decisions", run, splits, families)
-
-
-@bench.command
-def natural_pairs(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
-    """Compare the atlas with its peers on pairs of graphs and on later years of one graph."""
-    _run("natural_shifts", run, splits, groups)
-
-
-@bench.command
-def sessions(run: Run = RUN, splits: Splits = SPLITS, *, families: str | None = None) -> None:
-    """Simulate labelling sessions under natural shifts: intervals at the stop, and labels taken."""
-    _run("sessions", run, splits, families)
-
-
-@bench.command
-def labels(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
-    """Add fifty and two hundred labels to the atlas on every natural shift."""
-    _run("labels", run, splits, groups)
-
-
-@bench.command
-def controls(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
-    """Show what the atlas says about shifts that no unlabelled number can show: its limits."""
-    _run("controls", run, splits, graphs)
-
-
-@bench.command
-def paper_setting(run: Run = RUN, *, graphs: Graphs = None) -> None:
-    """Add the atlas to the paper's real-graph table: feature noise 1.0, the paper's splits."""
-    _run("paper_setting", run, SPLITS, graphs)
-
-
-@bench.command
-def sets(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
-    """Measure what prediction sets cover under shift, recalibrated or not: APS, RAPS and DAPS."""
-    _run("sets", run, splits, graphs)
-
-
-@bench.command
-def class_shares(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
-    """Change class shares: how well they are estimated without labels, and what correcting does."""
-    _run("class_shares", run, splits, graphs)
-
-
-@bench.command
-def per_node(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
-    """Give every node its own temperature: what that saves under sixteen shifts, and where."""
-    _run("per_node", run, splits, graphs)
-
-
-@bench.command
-def monitoring(
-    run: Run = RUN,
-    *,
-    series: Annotated[
-        str | None,
-        Parameter(help="drift, steady, pubmed, twitch_de, joined by commas; default all."),
-    ] = None,
-) -> None:
-    """Watch a model while its graph drifts: how soon the alarm comes, and what it costs."""
-    _run("monitoring", run, SPLITS, series)
+    chosen = board.bench(_listed(groups), _listed(calibrators), _listed(retrain) or ())
+    out = _run(chosen, run, graphs)
+    page.write_page(out / f"{board.NAME}.html", raw.rows_in(out))
 
 
 @bench.command
@@ -260,18 +149,20 @@ def pages(folder: Annotated[Path, Parameter(help="Folder with outcomes as JSON."
         print_line(str(path))
 
 
-def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Path:
-    """Run a bench, itself or by name; leave its files, tables and bars in the folder returned."""
-    from graphtemper_research import benches
-    from graphtemper_research.harness import runner
+def _run(chosen: "Bench", run: Run, names: str | None) -> Path:
+    """Run a bench; leave its files, tables and bars in the folder returned."""
+    from graphtemper_research.harness import cells, runner
     from graphtemper_research.harness.layout import bar_table
 
-    chosen = benches.load(chosen) if isinstance(chosen, str) else chosen
     out = run.out or Path("artifacts") / chosen.name
-    request = runner.Request(out, _listed(names), _listed(splits.models), splits.seeds, run.quick)
+    request = runner.Request(out, _listed(names), _listed(run.models), run.seeds, run.quick)
     with _resumable(out):
-        with progress(run.as_json) as show:
-            outcome = runner.run(chosen, request, show, jobs=run.jobs, scheduler=run.scheduler)
+        if run.finished:
+            cases, _ = chosen.cases(request)
+            outcome = chosen.outcome(cells.finished(out, cases[0].head["schema"]))
+        else:
+            with progress(run.as_json) as show:
+                outcome = runner.run(chosen, request, show, jobs=run.jobs, scheduler=run.scheduler)
         runner.publish(chosen, outcome, out)
     content = outcome.to_dict()
     if run.as_json:
@@ -284,18 +175,6 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Pa
     console().print(table("Bars", bars))
     print_line(f"Files: {out}")
     return out
-
-
-def _publish(name: str, out: Path) -> None:
-    """Write the files of a natural bench from the cells that are finished."""
-    from graphtemper_research import benches
-    from graphtemper_research.harness import cells, runner
-    from graphtemper_research.trials.natural_environments import SCHEMA
-
-    chosen = benches.load(name)
-    found = cells.finished(out, SCHEMA)
-    for path in runner.publish(chosen, chosen.outcome(found), out):
-        print_line(str(path))
 
 
 @contextmanager

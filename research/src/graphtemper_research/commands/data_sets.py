@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -53,48 +52,13 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
     name
         roman_empire, amazon_ratings, questions, minesweeper or tolokers.
     """
-    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
-
     from graphtemper_research.graphs import datasets
 
-    columns = ("{task.description}", DownloadColumn(), TimeRemainingColumn())
-    errors = console(stderr=True)
-    quiet = as_json or not errors.is_terminal
-    with Progress(*columns, console=errors, disable=quiet) as bar:
-        task = bar.add_task(name, total=None)
-        try:
-            path = datasets.fetch(
-                name, progress=lambda done, total: bar.update(task, completed=done, total=total)
-            )
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "interrupted; the downloaded part is kept: run the same command again to resume."
-            ) from None
+    path = datasets.fetch(name)
     if as_json:
         print_json({"name": name, "path": str(path)})
     else:
         print_line(f"{name}: {path}")
-
-
-@data.command(name="page")
-def data_page(
-    out: Path = Path("docs/results/DATA.md"), *, results: Path = Path("docs/results")
-) -> None:
-    """Write the page of all graphs: credits, licences, checksums, and the digest of the code."""
-    from graphtemper_research.graphs import deposit
-    from graphtemper_research.harness.outcome import write_text
-
-    write_text(out, deposit.page(results))
-    print_line(str(out))
-
-
-@data.command(name="archive")
-def archive_data(out: Path, *, results: Path = Path("docs/results")) -> None:
-    """Write results, checksums and the graphs that may be passed on into one .tar.gz."""
-    from graphtemper_research.graphs import deposit
-
-    names = deposit.archive(out, results)
-    print_line(f"{out}: {len(names)} graphs and the results of {results}")
 
 
 @data.command(name="inspect")

@@ -22,8 +22,11 @@ from graphtemper_research.gats.protocol import (
 )
 from graphtemper_research.gats.protocol_page import render
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.harness.provenance import stamp, text
+from graphtemper_research.harness.uses import key
+
+PROTOCOL = "graphtemper_research.gats.protocol"
 
 
 def main(folder: Path) -> None:
@@ -43,20 +46,20 @@ def main(folder: Path) -> None:
         if not methods:
             continue
         rows += run_split(graphs[name], name, seed, methods)
-        lines = [json.dumps({"code": digest(), **row}) + "\n" for row in rows]
+        lines = [json.dumps({"code": key(PROTOCOL), **row}) + "\n" for row in rows]
         write_text(journal, "".join(lines))
         print(f"{name}, split {seed}", file=sys.stderr)
-    content = {"code": digest(), "rows": rows}
-    write_text(folder / f"{NAME}.md", render(rows, digest()))
-    write_text(folder / f"{NAME}.json", json.dumps(content, indent=1) + "\n")
+    measured = stamp("python -m graphtemper_research.gats")
+    write_text(folder / f"{NAME}.md", render(rows, measured))
+    write_text(folder / f"{NAME}.json", text({"measured": measured, "rows": rows}))
     journal.unlink(missing_ok=True)
 
 
 def kept(journal: Path) -> list[Row]:
-    """Return the rows of the current code in a journal, without their digests."""
+    """Return the rows of a journal whose code is still the same."""
     lines = journal.read_text("utf-8").splitlines() if journal.is_file() else []
     rows = [json.loads(line) for line in lines]
-    return [row for row in rows if row.pop("code") == digest()]
+    return [row for row in rows if row.pop("code") == key(PROTOCOL)]
 
 
 if __name__ == "__main__":

@@ -10,24 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import errors, metrics, temperature
-from graphtemper._core.reproducible import stream
+from graphtemper import Graph, errors, metrics, temperature
 from graphtemper.calibrators import (
     GATS,
     CaGCN,
     Calibrator,
     TemperatureScaling,
 )
-from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models import GCN
+from graphtemper.graph.operators import multiply
 from graphtemper_research.baselines.dirichlet import Dirichlet
 from graphtemper_research.baselines.ensemble_temperature import EnsembleTemperature
 from graphtemper_research.baselines.gets import GETS, RELEASED
@@ -35,10 +31,11 @@ from graphtemper_research.baselines.histogram_binning import HistogramBinning
 from graphtemper_research.baselines.isotonic import Isotonic, IsotonicShared
 from graphtemper_research.baselines.matrix_scaling import MatrixScaling
 from graphtemper_research.baselines.rbs import RBS
-from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
+from graphtemper_research.harness.numeric import stream
+from graphtemper_research.models import GCN
 
 NAME = "calibrators_in_distribution"
 GRAPHS = ("cora", "citeseer")
@@ -136,12 +133,6 @@ METHODS = (
         _known((3.62, 1.37), (4.55, 0.85), (3.64, 1.34), (4.43, None)),
     ),
     Method("GATS()", lambda graph, seed: GATS(seed=seed), {}, splits=FOLD_SPLITS),
-    Method(
-        'SimilarityCalibrator(stop="train")',
-        lambda graph, seed: SimilarityCalibrator(stop="train", seed=seed),
-        {},
-        splits=FEW_SPLITS,
-    ),
     Method(
         'WATS(stop="train")',
         lambda graph, seed: WATS(stop="train", seed=seed),
@@ -270,8 +261,6 @@ def run_split(
         if calibrator is None:
             p = temperature.apply(logits)
         else:
-            if isinstance(calibrator, SimilarityCalibrator):
-                calibrator.represent = partial(hidden_layer, model)
             train = parts.train
             calibrator.fit(logits, graph.labels, graph, parts.calibration, train_nodes=train)
             p = calibrator.transform(logits, graph, train_nodes=train)
@@ -286,14 +275,6 @@ def run_split(
             "nll": metrics.nll(np.maximum(p, 1e-12) / np.maximum(p, 1e-12).sum(1)[:, None], truth),
             "seconds": time.perf_counter() - start,
         }
-
-
-def hidden_layer(model: GCN, graph: Graph) -> NDArray[np.float64]:
-    """Return the hidden representation of every node, (N, 64)."""
-    weights, bias = model.layers_[0]
-    projected = project(graph.features, weights)
-    aggregated = multiply(operator(graph, "self-loop"), projected) + bias
-    return np.asarray(np.maximum(aggregated, 0.0), dtype=np.float64)
 
 
 def summary(rows: Sequence[Row], graph: str, method: str) -> dict[str, tuple[float, float]]:

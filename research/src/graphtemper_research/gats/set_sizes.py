@@ -9,7 +9,6 @@ nodes. ``python -m graphtemper_research.gats.set_sizes [FOLDER]`` measures and w
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors, temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import stream
+from graphtemper import Graph, errors, temperature
 from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.digest import digest
+from graphtemper_research.harness.numeric import FloatArray, stream
 from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.harness.provenance import stamp, text
+from graphtemper_research.models import GCN
 
 NAME = "cf_gnn_sets"
 SPLITS = 3
@@ -91,8 +88,8 @@ def main(folder: Path) -> None:
     """Measure all splits of cora and write the result into a folder."""
     graph = row_normalised(datasets.load("cora"))
     rows = [row for seed in range(SPLITS) for row in one_split(graph, seed, SETTINGS)]
-    content = {"code": digest(), "rows": rows}
-    write_text(folder / f"{NAME}.json", json.dumps(content, indent=1) + "\n")
+    content = {"measured": stamp("python -m graphtemper_research.gats.set_sizes"), "rows": rows}
+    write_text(folder / f"{NAME}.json", text(content))
     for name in ("GCN alone", *SETTINGS):
         mine = [row for row in rows if row["method"] == name]
         size, covered = (np.mean([row[key] for row in mine]) for key in ("size", "coverage"))

@@ -1,93 +1,63 @@
 """The systems of the paper's Table 1: how faithful each is here, and what of it was reproduced.
 
-The table of ``docs/calibrators.md`` is made from the classes and from committed results; a test
-compares the two.
+`graphtemper_research.pages` puts the table into ``docs/calibrators.md``.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from graphtemper.calibrators import GATS, STAC, CaGCN, Calibrator, TemperatureScaling
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.baselines.gets import GETS
-from graphtemper_research.baselines.similarity import SimilarityCalibrator
 from graphtemper_research.baselines.wats import WATS
-from graphtemper_research.gats.protocol import METHODS, Row, summary
+from graphtemper_research.gats.protocol import METHODS, summary
+from graphtemper_research.numbers import Results, table
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ
 
-IN_DISTRIBUTION, SETS = "calibrators_in_distribution.json", "cf_gnn_sets.json"
-REAL = "real.json"
-_HEAD = (
-    "| system | class | faithful | differs in | published | measured here |\n" + "| --- " * 6 + "|"
-)
 Numbers = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class System:
-    """A row: ``numbers`` reads the published and the measured number from the results' folder."""
+    """A row: ``numbers`` reads the published and the measured number from the results."""
 
     name: str
     kind: type[Calibrator]
     faithful: str
-    numbers: Callable[[Path], Numbers]
+    numbers: Callable[[Results], Numbers]
 
 
-def table(folder: Path) -> str:
-    """Return the table in Markdown, with numbers from the results in a folder."""
-    lines = [_HEAD]
-    for system in SYSTEMS:
-        cells = (
-            system.name,
-            f"`{system.kind.__name__}`",
-            system.faithful,
-            system.kind.differs or "-",
-            *system.numbers(folder),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+def systems(results: Results) -> str:
+    """Return the table in Markdown."""
+    head = ("system", "class", "faithful", "differs in", "published", "measured here")
+    rows = []
+    for one in SYSTEMS:
+        facts = (one.name, f"`{one.kind.__name__}`", one.faithful, one.kind.differs or "-")
+        rows.append([*facts, *one.numbers(results)])
+    return table(head, rows)
 
 
-def filled(text: str, folder: Path) -> str:
-    """Return a page whose table of the systems is that of the results in a folder."""
-    start = text.index(_HEAD.split(" | ")[0] + " | class")
-    end = text.index("\n\n", start)
-    return text[:start] + table(folder) + text[end:]
-
-
-def _read(path: Path) -> list[Row]:
-    rows: list[Row] = json.loads(path.read_text("utf-8"))["rows"]
-    return rows
-
-
-def _ece(method: str) -> Callable[[Path], Numbers]:
+def _ece(method: str) -> Callable[[Results], Numbers]:
     """Return the ECE on cora in percent, beside the paper's or an earlier re-run's."""
 
-    def numbers(folder: Path) -> Numbers:
+    def numbers(results: Results) -> Numbers:
         known = next(each for each in METHODS if each.name == method).reference["cora"]
         source = "ECE on cora" if known.paper else "ECE on cora, in an earlier re-run"
         mean, spread = known.paper or known.rerun
-        found, deviation = summary(_read(folder / IN_DISTRIBUTION), "cora", method)["ece"]
+        found, deviation = summary(results.rows("calibrators_in_distribution"), "cora", method)[
+            "ece"
+        ]
         return f"{source}: {mean:.2f} ± {spread:.2f}", f"{found:.2f} ± {deviation:.2f}"
 
     return numbers
 
 
-def _similar(folder: Path) -> Numbers:
-    """Return the ECE of the design after SimCalib beside SimCalib's, which is another method's."""
-    method = 'SimilarityCalibrator(stop="train")'
-    found, deviation = summary(_read(folder / IN_DISTRIBUTION), "cora", method)["ece"]
-    return "ECE on cora: 3.32 ± 0.99", f"{found:.2f} ± {deviation:.2f}, of another design"
-
-
-def _sets(folder: Path) -> Numbers:
-    rows = _read(folder / SETS)
+def _sets(results: Results) -> Numbers:
+    rows = results.rows("cf_gnn_sets")
 
     def size(method: str) -> float:
         return float(np.mean([row["size"] for row in rows if row["method"] == method]))
@@ -98,8 +68,8 @@ def _sets(folder: Path) -> Numbers:
     return "sets up to 74 % smaller", f"cora, from {alone:.2f} classes: " + "; ".join(parts)
 
 
-def _stac(folder: Path) -> Numbers:
-    claims = json.loads((folder / REAL).read_text("utf-8"))["comparisons"]
+def _stac(results: Results) -> Numbers:
+    claims = results.read("real")["comparisons"]
     chosen = [claim for claim in claims if claim["quantity"].endswith("STAC, as published")]
     names = [claim["quantity"].split(",")[0] for claim in chosen]
 
@@ -110,7 +80,7 @@ def _stac(folder: Path) -> Numbers:
     return f"ECE: {joined('published')}", joined("measured")
 
 
-def _no_number(folder: Path) -> Numbers:
+def _no_number(results: Results) -> Numbers:
     """Return that nothing is compared: the graphs of the publication are not among the data."""
     return "on graphs that are not in this project's data", "-"
 
@@ -121,10 +91,9 @@ SYSTEMS: Sequence[System] = (
     System("GATS", GATS, "yes", _ece('GATS(stop="train")')),
     System("CF-GNN", CFGNN, "yes, but for settings", _sets),
     System("GDA-SpecReg", GDASpecReg, "loss and basis; not the encoder", _no_number),
-    System("SimCalib", SimilarityCalibrator, "**no**", _similar),
     System("G-DeltaUQ", GDeltaUQ, "yes, with input anchors", _no_number),
     System("GETS", GETS, "yes, but for experts", _ece('GETS("node_class", stop="train")')),
     System("WATS", WATS, "yes", _ece('WATS("exponential", stop="train")')),
     System("STAC", STAC, "yes", _stac),
 )
-"""All rows of Table 1, in its order."""
+"""The rows of Table 1 whose equations are known, in its order."""

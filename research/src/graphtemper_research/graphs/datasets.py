@@ -8,9 +8,13 @@ or from the server that ``GRAPHTEMPER_MIRROR`` names (``MIRROR/NAME.npz``, the a
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
+import shutil
+import urllib.request
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +22,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors
-from graphtemper._core.files import read_npz
-from graphtemper.errors import InputError
+from graphtemper import Graph, errors
 from graphtemper.graph.digest import content_digest
-from graphtemper.graph.graph import Graph
-from graphtemper_research.graphs.download import Progress, RetryPolicy, download, exclusive, public
 
 HETEROPHILOUS = ("roman_empire", "amazon_ratings", "tolokers", "minesweeper", "questions")
 
@@ -125,9 +125,9 @@ def find(name: str) -> Path | None:
     return None
 
 
-def load(name: str, *, download: bool = False, progress: Progress | None = None) -> Graph:
-    """Load a graph of the catalogue by name; ``download=True`` fetches it if it is missing."""
-    path = fetch(name, progress) if download else find(name)
+def load(name: str) -> Graph:
+    """Load a graph of the catalogue by name."""
+    path = find(name)
     if path is None:
         raise errors.no_file(f"the graph {name!r} is not on this machine; {_remedy(name)}")
     return Graph.load(path).replace(name=name)
@@ -142,22 +142,12 @@ def load_any(source: str) -> Graph:
     return Graph.load(source)
 
 
-def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | None = None) -> Path:
+def fetch(name: str) -> Path:
     """Return the path of a graph, after downloading it into the user's cache if it is missing.
 
     The authors' file is checked by its git blob id and then converted to the package's format;
     the order of the nodes is kept. The result is compared with the SHA-256 of the catalogue, which
-    minesweeper and tolokers have. An interrupted download is resumed. Two processes may fetch the
-    same graph: the second waits for the first.
-
-    Parameters
-    ----------
-    name : str
-        A graph of the catalogue.
-    progress : callable, optional
-        Called with the number of bytes received and the total, None if the server does not say.
-    retry : RetryPolicy, optional
-        Time-outs and number of attempts; see `graphtemper_research.graphs.download.RetryPolicy`.
+    minesweeper and tolokers have.
 
     Examples
     --------
@@ -171,53 +161,63 @@ def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | N
     if name not in BLOB_IDS:
         raise errors.download(f"the graph {name!r} has no download; {_remedy(name)}")
     target = cache_folder() / f"{name}.npz"
-    base = os.environ.get("GRAPHTEMPER_MIRROR") or UPSTREAM
-    with exclusive(target.with_name(f".{target.name}.lock")):
-        if not target.is_file():
-            part = target.with_name(f"{target.name}.part")
-            url = f"{base.rstrip('/')}/{target.name}"
-            download(url, part, BLOB_IDS[name], progress=progress, retry=retry)
-            graph = _convert(part, name)
-            if not _is_catalogued(graph, name):
-                part.unlink()
-                raise errors.download(
-                    f"{public(url)} holds another graph than the catalogue (SHA-256 "
-                    f"{CATALOGUE[name].sha256}) and was deleted; set GRAPHTEMPER_MIRROR to another "
-                    "server."
-                )
-            graph.save(target)
-            part.unlink()
+    part = target.with_name(f"{target.name}.part")
+    url = f"{os.environ.get('GRAPHTEMPER_MIRROR') or UPSTREAM}/{target.name}"
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with urllib.request.urlopen(url, timeout=30) as response, part.open("wb") as stream:
+            shutil.copyfileobj(response, stream)
+    except (OSError, HTTPException) as error:
+        raise errors.download(f"{name}.npz could not be fetched: {error}; try again.") from error
+    if git_blob_id(part) != BLOB_IDS[name]:
+        part.unlink()
+        raise errors.download(
+            f"the server does not have the published {name}.npz (git blob {BLOB_IDS[name]}); try "
+            "again later or set GRAPHTEMPER_MIRROR to another server."
+        )
+    graph = _convert(part, name)
+    part.unlink()
+    if not _is_catalogued(graph, name):
+        raise errors.download(
+            f"{name}.npz holds another graph than the catalogue (SHA-256 "
+            f"{CATALOGUE[name].sha256}); set GRAPHTEMPER_MIRROR to another server."
+        )
+    graph.save(target)
     return target
+
+
+def git_blob_id(path: Path) -> str:
+    r"""Return the id that git gives to a file's content: sha1 of ``blob SIZE\0CONTENT``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "empty"
+    >>> _ = path.write_bytes(b"")
+    >>> git_blob_id(path)
+    'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+    """
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def _is_catalogued(graph: Graph, name: str) -> bool:
     known = CATALOGUE[name].sha256
-    return not known or _sha256(graph) == known
+    return not known or sha256(graph) == known
 
 
-def _sha256(graph: Graph) -> str:
+def sha256(graph: Graph) -> str:
     """Return the digest of an undirected graph without its name, whatever its edges' order."""
     edges = np.unique(np.sort(graph.edges, axis=1), axis=0)
     return content_digest(graph.replace(edges=edges), ["name"])
 
 
 def _convert(path: Path, name: str) -> Graph:
-    """Read a file of the heterophilous-graphs repository."""
-    arrays = read_npz(path)
-    missing = {"node_features", "node_labels", "edges", *_SPLITS} - set(arrays)
-    if missing:
-        raise errors.damaged(
-            f"{path}: key {sorted(missing)[0]!r} is missing; this is another format."
-        )
-    other: dict[str, Any] = {"labels": arrays["node_labels"]}
-    for key in _SPLITS:
-        if arrays[key].dtype.kind not in "biu":
-            raise errors.damaged(f"{path}: {key!r} holds {arrays[key].dtype}, which is not a mask.")
-        other[key] = arrays[key].astype(bool)
-    try:
-        return Graph.from_edges(arrays["node_features"], arrays["edges"], name=name, **other)
-    except InputError as error:
-        raise errors.damaged(f"{path}: {error}") from error
+    """Read a file of the heterophilous-graphs repository, whose content is known."""
+    with np.load(path) as arrays:
+        masks = {key: arrays[key].astype(bool) for key in _SPLITS}
+        labels = {"labels": arrays["node_labels"], "name": name}
+        return Graph.from_edges(arrays["node_features"], arrays["edges"], **labels, **masks)
 
 
 def _remedy(name: str) -> str:

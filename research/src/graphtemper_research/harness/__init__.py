@@ -7,7 +7,8 @@
 `layout`                declared tables, for a terminal and for Markdown
 `outcome`               comparisons with published numbers and bars; JSON, CSV and picture
 `pictures`              what the pictures of several benches share
-`digest`                which code made a number
+`provenance`            who measured a result, and how its file is written
+`uses`                  which code a measurement uses
 `selective`             how well confidence ranks errors
 `speed`, `memory`       the table of speed, and the peak of memory
 ======================  ==========================================================================

@@ -13,9 +13,9 @@ from typing import Any
 from graphtemper import errors
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.harness.uses import key, modules_of
 
 Cell = dict[str, Any]
 _MAX_BYTES = 256_000_000
@@ -63,13 +63,16 @@ class Case:
 
 
 def finished(out: Path, schema: str) -> list[Cell]:
-    """Return the cells of a schema that this code measured and left in ``out/cells``."""
+    """Return the cells of a schema in ``out/cells`` whose code is still the same."""
     paths = sorted((out / "cells").glob("*.json"))
-    own = {"schema": schema, "code": digest()}
-    found = [cell for cell in map(_read, paths) if own.items() <= cell.items()]
+    found = [cell for cell in map(_read, paths) if cell.get("schema") == schema and _current(cell)]
     if not found:
         raise errors.empty(f"{out / 'cells'} holds no cell of this code; run the bench first.")
     return found
+
+
+def _current(cell: Cell) -> bool:
+    return "uses" in cell and cell["code"] == key(*cell["uses"])
 
 
 def _read(path: Path) -> Cell:
@@ -87,7 +90,7 @@ def _read(path: Path) -> Cell:
 def finish(case: Case, folder: Path, progress: Progress | None = None) -> Cell:
     """Return a cell from its file ``folder/title.json``, or measure it and write the file.
 
-    A cell that other code measured is measured again.
+    A cell is measured again where the code that it uses has changed (`uses`).
 
     Examples
     --------
@@ -105,7 +108,7 @@ def finish(case: Case, folder: Path, progress: Progress | None = None) -> Cell:
     """
     path = folder / f"{case.title}.json"
     cell = stored(path, case)
-    if cell is None or cell.get("code") != digest():
+    if cell is None or not _current(cell):
         show = None if progress is None else _titled(progress, case.title)
         wall, cpu = perf_counter(), process_time()
         # Environments already run on all cores. Both limits are set once: setting one takes 4 ms,
@@ -113,7 +116,9 @@ def finish(case: Case, folder: Path, progress: Progress | None = None) -> Cell:
         with one_blas_thread(), one_blas_thread(also_openmp=False):
             rows = case.measure(show)
         took = {"wall_seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}
-        cell = {**case.head, "code": digest(), **took, "rows": rows}
+        modules = modules_of(case.measure)
+        code = {"uses": modules, "code": key(*modules)}
+        cell = {**case.head, **code, **took, "rows": rows}
         json.dumps(cell, allow_nan=False)  # refuses numbers that JSON does not have
         write_text(path, sealed(cell, indent=1) + "\n")
     return cell

@@ -14,15 +14,14 @@ import numpy as np
 from graphtemper import errors
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
-from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import FileError
+from graphtemper_research.harness import provenance
 from graphtemper_research.harness.frame import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.outcome/1"
-_MAX_BYTES = 256_000_000
 MET = {True: "yes", False: "**no**", None: "-"}
 REPORTED = "reported"
 
@@ -117,10 +116,10 @@ class Outcome:
     settings: Mapping[str, Any]
     comparisons: Sequence[Comparison]
     rows: Sequence[Row]
-    draw: Callable[[Figure], None] = field(repr=False)
+    draw: Callable[[Figure], None] | None = field(repr=False)
     size: tuple[float, float] = (7.0, 3.2)
-    code: str | None = None
-    """Digest of the code that measured it (`graphtemper_research.harness.digest`)."""
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """Who measured it (`graphtemper_research.harness.provenance.stamp`)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the picture as plain Python values."""
@@ -128,29 +127,29 @@ class Outcome:
             "schema": SCHEMA,
             "name": self.name,
             "title": self.title,
-            "code": self.code,
+            "measured": dict(self.measured),
             "settings": _plain(dict(self.settings)),
             "comparisons": [_plain(asdict(item)) for item in self.comparisons],
             "rows": [_plain(dict(row)) for row in self.rows],
         }
 
     def write(self, folder: Path) -> list[Path]:
-        """Write ``name.json``, ``name.csv`` and ``name.png``; return their paths."""
-        from graphtemper.recalibration.report.style import draw
+        """Write ``name.json``, ``name.csv``, and ``name.png`` if drawn; return their paths."""
+        from graphtemper_research.harness.style import draw
 
-        paths = [folder / f"{self.name}.{kind}" for kind in ("json", "csv", "png")]
-        write_text(paths[0], sealed(self.to_dict(), indent=1) + "\n")
+        paths = [folder / f"{self.name}.{kind}" for kind in ("json", "csv")]
+        write_text(paths[0], provenance.text(self.to_dict()))
         write_text(paths[1], _csv(self.to_dict()["rows"]))
-        draw(paths[2], self.draw, width=self.size[0], height=self.size[1])
+        if self.draw is not None:
+            paths.append(folder / f"{self.name}.png")
+            draw(paths[-1], self.draw, width=self.size[0], height=self.size[1])
         return paths
 
 
 def read_outcome(path: Path) -> dict[str, Any]:
     """Read an outcome's JSON; a damaged or foreign file is named in one sentence."""
     try:
-        content: dict[str, Any] = parse_json(read_bytes(path, _MAX_BYTES))
-        check_seal(content, required=False)
-        content.pop("crc32", None)
+        content = provenance.load(path)
         if content["schema"] != SCHEMA:
             raise KeyError("schema")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -203,10 +202,10 @@ def made_by(outcome: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> made_by({"code": "0123456789ab"})
-    'Made by code `0123456789ab`.'
+    >>> made_by({"measured": provenance.stamp("graphtemper paper slope")}).split(" (")[0]
+    'Measured at 0.2.0'
     """
-    return f"Made by code `{outcome.get('code') or 'unknown'}`."
+    return f"{str(provenance.Measured(**outcome['measured'])).capitalize()}."
 
 
 def _section(outcome: Mapping[str, Any], link: str) -> list[str]:

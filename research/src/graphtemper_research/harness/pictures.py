@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from graphtemper.recalibration.report import style
+from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import Row
 
 if TYPE_CHECKING:

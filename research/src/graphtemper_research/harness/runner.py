@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from graphtemper import errors
 from graphtemper.card import atlas
 from graphtemper_research.harness.cells import Case, Cell, Progress, finish
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
 from graphtemper_research.harness.layout import (
     Cells,
@@ -36,6 +35,7 @@ from graphtemper_research.harness.outcome import (
     reported,
     write_text,
 )
+from graphtemper_research.harness.provenance import stamp
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,7 +137,7 @@ class Bench:
     sections
         Keys of the rows: the tables of each combination of their values stand together.
     draw, size
-        Draws the picture; its width and height in inches.
+        Draws the picture, if there is one; its width and height in inches.
     settings
         Returns what the page states about the run.
     """
@@ -151,23 +151,25 @@ class Bench:
     bars: Compare
     tables: Sequence[Table]
     terminal: Sequence[Table]
-    draw: Callable[[Figure, Sequence[Row], Sequence[Cell]], None]
-    size: Callable[[Sequence[Row]], tuple[float, float]]
+    draw: Callable[[Figure, Sequence[Row], Sequence[Cell]], None] | None = None
+    size: Callable[[Sequence[Row]], tuple[float, float]] = lambda rows: (8.0, 4.0)
     sections: Sequence[str] = ("model",)
     settings: Callable[[Sequence[Cell], Sequence[Row]], Mapping[str, Any]] = usual_settings
 
     def outcome(self, cells: Sequence[Cell], missing: Sequence[str] = ()) -> Outcome:
         """Summarise finished cells."""
-        rows = self.rows(cells)
+        rows, draw = self.rows(cells), self.draw
         return Outcome(
             name=self.name,
             title=self.title,
             settings=self.settings(cells, rows),
             comparisons=[*self.bars(rows, cells), *skipped(missing)],
             rows=rows,
-            draw=lambda figure: self.draw(figure, rows, cells),
+            draw=None if draw is None else lambda figure: draw(figure, rows, cells),
             size=self.size(rows),
-            code=digest(),
+            measured=stamp(
+                f"graphtemper {self.command}", sum(cell.get("cpu_seconds", 0.0) for cell in cells)
+            ),
         )
 
     def page(self, content: Mapping[str, Any]) -> str:
@@ -257,7 +259,7 @@ def _in_processes(
 
 
 def publish(bench: Bench, outcome: Outcome, out: Path) -> list[Path]:
-    """Write ``name.json``, ``name.csv``, ``name.png`` and the page; return their paths."""
+    """Write ``name.json``, ``name.csv``, the page and the picture, if any; return the paths."""
     page = out / f"{bench.name}.md"
     paths = outcome.write(out)
     write_text(page, bench.page(outcome.to_dict()))

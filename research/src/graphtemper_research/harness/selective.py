@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics
-from graphtemper._core.checks import FloatArray
 from graphtemper.metrics.top_label import top_label
+from graphtemper_research.harness.numeric import FloatArray
 
 
 def error_auroc(probabilities: FloatArray, labels: NDArray[Any]) -> float | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper import errors
-from graphtemper._core.safe_reading import parse_json, read_bytes
+from graphtemper_research.harness import provenance
 
 FILE = "benchmarks.json"
 
@@ -33,7 +33,7 @@ def section(folder: Path) -> str:
 
 def rows_in(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file of ``make bench``."""
-    rows: list[dict[str, Any]] = parse_json(read_bytes(path, 64_000_000))["rows"]
+    rows: list[dict[str, Any]] = provenance.load(path)["rows"]
     return rows
 
 

@@ -9,7 +9,6 @@
 `standings`             means, intervals, paired differences from source-T, ranks
 `families`              natural families: sources and targets
 `raw`, `page`           the raw table, and the page that sorts and filters it
-`section`               the paragraph of ``docs/results.md``
-`calibrator_table`      the table of ``docs/calibrators.md``
+`section`               its part of ``docs/results.md``
 ======================  ==========================================================================
 """

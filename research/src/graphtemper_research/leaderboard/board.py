@@ -10,9 +10,8 @@ import numpy as np
 
 from graphtemper import shifts
 from graphtemper.card.budget import CARD_BUDGET
-from graphtemper.recalibration.report import style
 from graphtemper_research.baselines import NOT_RUN
-from graphtemper_research.harness import frame
+from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Case, Cell
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
@@ -91,7 +90,6 @@ QUICK_CALIBRATORS = (
     "HistogramBinning",
     "RBS",
     "CaGCN",
-    "SimilarityCalibrator",
     "WATS",
 )
 

@@ -11,21 +11,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphtemper import calibrators, errors, recalibrate, temperature
+from graphtemper import (
+    Graph,
+    Observation,
+    SourceCard,
+    calibrators,
+    errors,
+    recalibrate,
+    temperature,
+)
 from graphtemper import estimators as accuracy
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
 from graphtemper.calibrators.network import NetworkCalibrator
-from graphtemper.card.card import SourceCard
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.estimators import Estimator
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
-from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research import baselines, retrained
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.baselines.gets import RELEASED
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 
@@ -40,13 +45,11 @@ PER_TARGET = "GDASpecReg"
 RETRAINED_MODEL = "GCN"
 """The model with which they are listed: all of them are graph convolutional networks."""
 _ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
-FOLDS = {
-    f"{name} folds": name for name in ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "WATS")
-}
+FOLDS = {f"{name} folds": name for name in ("CaGCN", "GATS", "GETS", "WATS")}
 """Networks stopped by folds of the calibration nodes, next to the rule of their authors."""
 SOURCE_FITTED = (*(name for name in _CALIBRATORS if name not in _ELSEWHERE), *FOLDS)
 CALIBRATORS = (*SOURCE_FITTED, *RETRAINED)
-SLOW = ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "CFGNN", *FOLDS, *RETRAINED)
+SLOW = ("CaGCN", "GATS", "GETS", "CFGNN", *FOLDS, *RETRAINED)
 """Calibrators that train networks: they are measured in cells of their own, after the others."""
 MOST_EPOCHS = 300
 """Networks of calibrators are trained for fewer epochs than their default where that is more."""
@@ -222,11 +225,9 @@ class Field:
         result = recalibrate(
             self.predictor, target.graph, card, target.nodes, seed=target.seed, per_node=True
         )
-        # Node temperatures are spread around the one that the slope gives.
-        one = card.probe.temperature / result.slope
         logits = Observation(self.predictor, target.graph, target.nodes).logits
         stated = (result.accuracy.value, result.verdict)
-        global_ = temperature.apply(logits, one)
+        global_ = temperature.apply(logits, result.temperature)
         return Prediction(global_, *stated), Prediction(result.probabilities, *stated)
 
 
@@ -249,8 +250,8 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
         value = estimator.estimate(observation).value
     except NotIdentifiableError:
         return Prediction(observation.probabilities)
-    relative, _ = nearest_temperature(observation.logits, value)
-    return Prediction(temperature.apply(observation.logits, relative), value)
+    found, _ = nearest_temperature(observation.logits, value)
+    return Prediction(temperature.apply(observation.logits, found), value)
 
 
 def new_calibrator(name: str, seed: int, graph: str = "") -> Calibrator:

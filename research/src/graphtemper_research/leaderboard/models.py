@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import MissingExtraError
-from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.errors import require
+from graphtemper.graph import Graph, Nodes, select_labelled
 from graphtemper.models import SGC
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
@@ -46,16 +46,12 @@ class PygNet:
 
     def fit(self, graph: Graph, nodes: Nodes = None) -> Predictor:
         """Train on some labelled nodes; the same seed gives the same weights."""
-        try:
-            import torch
+        require("pyg", self.name, "torch", "torch_geometric")
+        import torch
 
-            from graphtemper_research.leaderboard.backbones import BACKBONES, HIDDEN
-        except ImportError as error:
-            raise MissingExtraError(
-                f"{self.name} needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
-            ) from error
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
         from graphtemper.pyg import predictor
+        from graphtemper_research.leaderboard.backbones import BACKBONES, HIDDEN
 
         rows, labels = (torch.from_numpy(part) for part in select_labelled(graph, nodes))
         data = graph.replace(labels=None).to_pyg()

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import os
-from pathlib import Path
 from typing import Any
 
 from scipy.stats import t
@@ -14,9 +13,11 @@ from scipy.stats import t
 from graphtemper import __version__
 from graphtemper._core.files import atomic_write
 from graphtemper.recalibration.report.html import embeddable, text_of
+from graphtemper_research.harness.frame import Rows
+from graphtemper_research.harness.provenance import commit
 from graphtemper_research.leaderboard.board import PROTOCOL
 from graphtemper_research.leaderboard.methods import KIND
-from graphtemper_research.leaderboard.raw import encoded, hours, read
+from graphtemper_research.leaderboard.raw import encoded, hours
 from graphtemper_research.leaderboard.standings import LEVEL
 from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
 from graphtemper_research.trials.trial import SOURCE
@@ -24,17 +25,16 @@ from graphtemper_research.trials.trial import SOURCE
 _PACKAGE = "graphtemper_research.leaderboard"
 
 
-def write_page(path: str | os.PathLike[str], table: Path) -> int:
-    """Write the page of a raw table, and return its size in bytes."""
-    page = render(table).encode("utf-8")
+def write_page(path: str | os.PathLike[str], rows: Rows) -> int:
+    """Write the page of raw rows, and return its size in bytes."""
+    page = render(rows).encode("utf-8")
     with atomic_write(path) as stream:
         stream.write(page)
     return len(page)
 
 
-def render(table: Path) -> str:
-    """Return the page; the same table gives the same bytes."""
-    rows = read(table)
+def render(rows: Rows) -> str:
+    """Return the page; the same rows give the same bytes."""
     cells = {(row["setting"], row["graph"], row["model"], row["seed"]) for row in rows}
     facts = {
         "table": encoded(rows),
@@ -84,8 +84,8 @@ def _on_fewer_graphs(rows: list[dict[str, Any]]) -> str:
 def _made(rows: list[dict[str, Any]]) -> str:
     """Return the protocol, the time and the code of a table."""
     cpu, wall = hours(rows)
-    codes = ", ".join(sorted({str(row["code"]) for row in rows})) or "unknown"
     return (
         f"{PROTOCOL}{_on_fewer_graphs(rows)} All cells together took {cpu:.1f} hours of one "
-        f"processor ({wall:.1f} hours by the clock, on a machine with other work). Code: {codes}."
+        f"processor ({wall:.1f} hours by the clock, on a machine with other work). Commit: "
+        f"{commit()}."
     )

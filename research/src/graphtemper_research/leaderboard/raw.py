@@ -1,23 +1,17 @@
-"""The raw table of the leaderboard: one row per cell, target and method."""
+"""The raw rows of the leaderboard: one per cell, target and method."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphtemper_research.harness.cells import Cell, finished
-from graphtemper_research.harness.outcome import write_text
-from graphtemper_research.leaderboard.board import NAME
 from graphtemper_research.leaderboard.tasks import SCHEMA
 
-HEAD = ("setting", "graph", "model", "seed", "code", "cpu_seconds", "wall_seconds")
-_WHOLE = ("seed", "cpu_seconds", "wall_seconds")
+HEAD = ("setting", "graph", "model", "seed", "cpu_seconds", "wall_seconds")
 SCORES = ("ece", "noise_floor", "classwise_ece", "nll", "brier", "accuracy", "estimate")
 COLUMNS = (*HEAD, "family", "shift", "method", *SCORES)
-FILE = f"{NAME}_raw.csv"
 
 
 def raw_rows(cells: Iterable[Cell]) -> list[dict[str, Any]]:
@@ -25,7 +19,7 @@ def raw_rows(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> cell = {"setting": "known shifts", "graph": "cora", "model": "GCN", "seed": 1, "code": "a"}
+    >>> cell = {"setting": "known shifts", "graph": "cora", "model": "GCN", "seed": 1}
     >>> cell |= {"cpu_seconds": 9.04, "wall_seconds": 12.0}
     >>> row = dict.fromkeys(("family", "shift", "method", *SCORES))
     >>> raw_rows([cell | {"rows": [row | {"ece": 0.123456789}]}])[0]["ece"]
@@ -52,27 +46,9 @@ def cells_in(out: Path) -> list[Cell]:
     return finished(out, SCHEMA)
 
 
-def write(out: Path) -> Path:
-    """Write the raw table of the cells in ``out/cells`` and return its path."""
-    cells = cells_in(out)
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(raw_rows(cells))
-    path = out / FILE
-    write_text(path, stream.getvalue())
-    return path
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Read a raw table; numbers are numbers, and an empty score is None."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [_typed(row) for row in csv.DictReader(stream)]
-
-
-def _typed(row: dict[str, str]) -> dict[str, Any]:
-    scores = {key: float(row[key]) if row[key] else None for key in SCORES}
-    return {**row, **{key: int(row[key]) for key in _WHOLE}, **scores}
+def rows_in(out: Path) -> list[dict[str, Any]]:
+    """Return the rows of the cells in ``out/cells``."""
+    return raw_rows(cells_in(out))
 
 
 def hours(rows: Iterable[dict[str, Any]]) -> tuple[float, float]:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata, t, ttest_1samp
 
-from graphtemper._core.checks import FloatArray
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import mean
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.leaderboard.methods import KIND
 from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
 from graphtemper_research.trials.trial import ORACLE, SOURCE

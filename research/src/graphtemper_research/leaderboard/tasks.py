@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper import metrics, temperature
-from graphtemper._core.checks import FloatArray
+from graphtemper import Graph, SourceCard, metrics, temperature
 from graphtemper.calibrators import Calibrator
-from graphtemper.card.card import SourceCard
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,

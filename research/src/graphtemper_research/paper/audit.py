@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper import temperature, theory
-from graphtemper.recalibration.report import style
+from graphtemper import Observation, temperature, theory
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.observation import Observation
+from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper import homophily_study, theory_studies
 from graphtemper_research.paper.block_models import shifted, trained

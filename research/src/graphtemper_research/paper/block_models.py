@@ -20,16 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics, temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper.calibrators import stac
-from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN
+from graphtemper import Graph, Observation, csbm, metrics, stac, temperature
 from graphtemper.models.predictor import Predictor
-from graphtemper.signals.observation import Observation
-from graphtemper.theory import csbm
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import selective
+from graphtemper_research.harness.numeric import FloatArray
+from graphtemper_research.models import GCN
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.released_stream import SEEDS as RELEASED_SEEDS
 from graphtemper_research.paper.released_stream import shifted as released_target

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from graphtemper import theory
-from graphtemper.recalibration.report import style
+from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.frozen_binary import Frozen, Setting
 

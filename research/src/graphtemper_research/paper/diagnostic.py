@@ -14,12 +14,12 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from graphtemper import SourceCard, recalibrate, shifts, temperature, theory
-from graphtemper._core.checks import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.models import SGC
 from graphtemper.recalibration.diagnosis import diagnosis
-from graphtemper.recalibration.report import style
+from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.homophily_study import edge_homophily
 from graphtemper_research.trials import graph_names

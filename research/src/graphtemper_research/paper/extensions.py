@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper import theory
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, csbm, theory
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.recalibration.report import style
-from graphtemper.theory import csbm
+from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, measure, oracle, summary
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics, temperature
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, csbm, metrics, temperature
 from graphtemper.graph.operators import Operator
 from graphtemper.models import SGC
 from graphtemper.signals import pointwise as signals
-from graphtemper.theory import csbm
 
 
 @dataclass(frozen=True)

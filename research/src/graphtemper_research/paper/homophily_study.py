@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper import metrics, temperature
+from graphtemper import Graph, metrics, temperature
 from graphtemper.graph.checks import tidy_edges
-from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import Comparison

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper.recalibration.report import style
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.real_graphs import (

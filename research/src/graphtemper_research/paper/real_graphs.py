@@ -19,16 +19,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics, shifts, temperature
-from graphtemper._core.checks import FloatArray
+from graphtemper import Graph, metrics, shifts, stac, temperature
 from graphtemper._core.reproducible import num_cores
-from graphtemper.calibrators import stac
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.paper.frozen_binary import summary
 
 Mode = Literal["as-published", "corrected"]

@@ -14,11 +14,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper.calibrators import stac
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, stac, temperature
 from graphtemper.graph.operators import multiply, operator
+from graphtemper_research.harness.numeric import FloatArray
 
 SEEDS = (0, 1, 2, 3)
 NUM_NODES, CLASSES, FEATURES, HIDDEN, NOISE = 1000, 3, 16, 32, 2.5

@@ -7,27 +7,27 @@ from pathlib import Path
 
 from graphtemper_research.harness import speed
 from graphtemper_research.harness.outcome import render_results, write_text
+from graphtemper_research.leaderboard.board import NAME
 from graphtemper_research.leaderboard.section import section as leaderboard
+from graphtemper_research.numbers import Results
 
 
-def write_results(folder: Path, page: Path) -> None:
-    """Write the Markdown page of all outcomes in ``folder``.
+def results_page(folder: Path, link: str = "") -> str:
+    """Return the page of all outcomes in a folder, which the page finds at ``link``.
 
     Examples
     --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> write_results(folder, folder / "results.md")
-    >>> (folder / "results.md").read_text().splitlines()[0]
+    >>> results_page(Path("nowhere")).splitlines()[0]
     '# Results'
     """
     from graphtemper_research.paper import FIGURES
 
+    board = leaderboard(Results(folder), link) if (folder / f"{NAME}.json").is_file() else ""
+    return render_results(folder, FIGURES, link) + board + speed.section(folder)
+
+
+def write_results(folder: Path, page: Path) -> None:
+    """Write the page of all outcomes in a folder."""
     relative = os.path.relpath(folder, page.parent)
     link = "" if relative == "." else relative.replace(os.sep, "/") + "/"
-    parts = (
-        render_results(folder, FIGURES, link),
-        leaderboard(folder, link),
-        speed.section(folder),
-    )
-    write_text(page, "".join(parts))
+    write_text(page, results_page(folder, link))

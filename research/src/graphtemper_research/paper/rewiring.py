@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphtemper.recalibration.report import style
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.real_graphs import REWIRE_LEVELS, SPLITS, measured, present

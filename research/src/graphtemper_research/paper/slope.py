@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphtemper.recalibration.report import style
+from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.slope_grid import SEEDS, SETTING, TARGETS, measured
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import metrics
-from graphtemper._core.checks import FloatArray
-from graphtemper.recalibration.report import style
+from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper import block_models
 from graphtemper_research.paper.block_models import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import theory
-from graphtemper.recalibration.report import style
+from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from graphtemper import theory
+from graphtemper import csbm, theory
 from graphtemper._core.numerics import binary_scale
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.theory import csbm
 from graphtemper.theory.finite_degree import finite_degree_accuracy, finite_degree_temperature
 from graphtemper_research.harness.outcome import Comparison
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary

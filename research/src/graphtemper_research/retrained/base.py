@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import errors
+from graphtemper import Graph, errors
 from graphtemper._core.checks import (
     check_fraction,
     check_integer,
@@ -17,7 +17,6 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
@@ -87,9 +86,9 @@ class Retrained(Calibrator):
         logits: Callable[[list[Tensor]], Tensor],
     ) -> None:
         """Minimise the NLL of the training nodes; keep the weights as ``parameters_``."""
+        from graphtemper.calibrators.torch_sparse import threads_for
         from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
-        from graphtemper.models.losses import cross_entropy
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper_research.models.losses import cross_entropy
 
         problem = Problem(
             initial,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_choice, check_integer
-from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class GDeltaUQ(Retrained):
         """Return the mean logits of passes in which every node has an anchor of its own."""
         import torch
 
-        from graphtemper.models.torch_sparse import product
+        from graphtemper.calibrators.torch_sparse import product
 
         of_input, of_anchor = parameters[:2]
         matrix, of_rows = context.operator, context.features[rows]
@@ -132,7 +132,7 @@ class GDeltaUQ(Retrained):
         """Return the hidden layer for each of the fixed anchors, (M, N, hidden)."""
         import torch
 
-        from graphtemper.models.torch_sparse import product
+        from graphtemper.calibrators.torch_sparse import product
 
         of_input, of_anchor = parameters[:2]
         matrix = context.operator
@@ -150,7 +150,7 @@ class GDeltaUQ(Retrained):
         return dropped((aggregated + parameters[2]).relu(), self.dropout, generator)
 
     def _output(self, parameters: list[Tensor], context: Context, hidden: Tensor) -> Tensor:
-        from graphtemper.models.torch_sparse import product
+        from graphtemper.calibrators.torch_sparse import product
 
         second, second_bias = parameters[3:]
         return product(context.operator, context.operator, hidden @ second) + second_bias
@@ -158,7 +158,7 @@ class GDeltaUQ(Retrained):
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
         context = self._context(inputs.required_graph)

@@ -9,12 +9,11 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
-from graphtemper import temperature
+from graphtemper import Graph, temperature
 from graphtemper._core.checks import FloatArray, check_choice, check_integer, check_non_negative
-from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class GDASpecReg(Retrained):
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         source, target = self.source_, self._domain(inputs.required_graph)
         with threads_for(len(inputs.logits) * self.hidden):
@@ -135,7 +134,7 @@ class GDASpecReg(Retrained):
         import torch
 
         from graphtemper.calibrators.training import glorot, zeros
-        from graphtemper.models.losses import cross_entropy
+        from graphtemper_research.models.losses import cross_entropy
 
         generator = torch.Generator().manual_seed(self.seed)
         shapes = [(self.num_features_, self.hidden), (self.hidden, _WIDTH)]
@@ -172,8 +171,8 @@ class GDASpecReg(Retrained):
     def _encode(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
+        from graphtemper.calibrators.torch_sparse import product
         from graphtemper.calibrators.training import dropped
-        from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters[:4]
         matrix = context.operator

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper.models import GCN
+from graphtemper_research.harness.numeric import FloatArray
+from graphtemper_research.models import GCN
 from graphtemper_research.retrained.base import Retrained, training_nodes
 
 
@@ -70,7 +70,7 @@ class FocalLoss(_OtherLoss):
 class GCL(_OtherLoss):
     """A GCN trained with the graph calibration loss, otherwise as the GCN.
 
-    Its probabilities are taken as they are; see `graphtemper.models.losses`.
+    Its probabilities are taken as they are; see `graphtemper_research.models.losses`.
 
     Parameters
     ----------

@@ -94,8 +94,8 @@ class Tent(Retrained):
     def _logits(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
+        from graphtemper.calibrators.torch_sparse import product
         from graphtemper.calibrators.training import dropped
-        from graphtemper.models.torch_sparse import product
 
         first, gain, shift, second, bias = parameters
         matrix = context.operator
@@ -108,7 +108,7 @@ class Tent(Retrained):
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
-        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.calibrators.torch_sparse import threads_for
 
         context = self._context(inputs.required_graph)
         parameters = [torch.from_numpy(array.copy()) for array in self.parameters_]

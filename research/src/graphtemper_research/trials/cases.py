@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Protocol
 
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph
 from graphtemper_research.harness.cells import Case, Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.harness.runner import Request, Selection
@@ -41,7 +41,6 @@ def graph_cases(
     expected: Callable[[], Sequence[Mapping[str, Any]]],
     *,
     seeds: int = 1,
-    embeddings: bool = False,
     **facts: Any,
 ) -> Callable[[Request], Selection]:
     """Return the function that gives a case for every model, graph and split of a request.
@@ -59,16 +58,12 @@ def graph_cases(
         Returns what identifies each row.
     seeds
         Number of splits unless the request says otherwise.
-    embeddings
-        Measure the embeddings of all graphs with sparse features as well.
     """
 
     def cases(request: Request) -> Selection:
         models = models_of(request)
         splits = request.splits(seeds)
         names, missing = graphs_of(request, graphs, quick_graphs)
-        if embeddings:
-            names = graph_names.with_embeddings(names)
         contents = {name: graph_names.content(name) for name in names}
         found, size = [], request.compositions
         for model, name, seed in product(models, names, splits):

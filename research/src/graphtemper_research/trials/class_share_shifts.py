@@ -8,33 +8,27 @@ shift the graph as well, where a correction rests on an assumption that no longe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from graphtemper import metrics, recalibrate
+from graphtemper import Graph, SourceCard, metrics, recalibrate
 from graphtemper import temperature as temperatures
-from graphtemper._core.checks import FloatArray
-from graphtemper.card.card import SourceCard
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph
 from graphtemper.recalibration import Recalibration
 from graphtemper.recalibration.class_shares import likeliest
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Aggregate, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
-from graphtemper_research.harness.pictures import legend_below, scatter
 from graphtemper_research.harness.runner import Bench, per
 from graphtemper_research.trials import trial
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.share_targets import CASES, resampled
 from graphtemper_research.trials.trial import SOURCE, UNCALIBRATED, Indices
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.class_shares_cell/1"
 GRAPHS = (
@@ -296,20 +290,6 @@ def _by(name: str, what: str, columns: Sequence[Column]) -> Table:
     return Table(f"{{model}}: {what} by {name}", (Column(name), *columns), rows)
 
 
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw share errors against those of predicted shares, and ECE with against without."""
-    left, right = figure.subplots(1, 2)
-    pure = [row for row in rows if _is_pure(row)]
-    for axes, some, x, y in (
-        (left, [row for row in pure if _is_reported(row)], "l1 predicted", "l1 reported"),
-        (right, frame.select(pure, applied=True), "ece before", "ece after"),
-    ):
-        scatter(axes, {name: own for (name,), own in frame.grouped(some, "graph").items()}, x, y)
-    left.set(xlabel="L1 error of predicted shares", ylabel="of reported")
-    right.set(xlabel="ECE without", ylabel="ECE with the correction")
-    legend_below(figure, left, 5)
-
-
 def expected() -> list[dict[str, Any]]:
     """Return what identifies each row of a cell."""
     return [case.name | {"method": method} for case in CASES for method in METHODS]
@@ -335,6 +315,4 @@ with new shares: there the assumption behind a correction is false.""",
         for what, columns in (("share errors", _ERRORS), ("corrections", _CORRECTIONS))
     ),
     terminal=tuple(_by(name, "corrections", _CORRECTIONS) for name in ("graph", "strength")),
-    draw=_draw,
-    size=lambda rows: (8.0, 3.6),
 )

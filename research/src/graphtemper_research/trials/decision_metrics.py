@@ -1,7 +1,7 @@
 """Precision, recall and F1 on unlabelled targets under natural shifts, drawn shifts, rare classes.
 
 With two classes the metrics are those of class 1, otherwise means over classes. Targets are those
-of `graphtemper_research.trials.natural_environments`; drawn shifts are each unknown to the card,
+of `graphtemper_research.trials.natural`; drawn shifts are each unknown to the card,
 and rare classes are class 1 of graphs with two, thinned at the source and at the target. Only draws
 of labels and the scores read the labels of a target.
 """
@@ -17,28 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import SourceCard, metrics, recalibrate, shifts, temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper._core.numerics import log_odds, to_share
-from graphtemper._core.reproducible import stream
-from graphtemper.card.environments import Environment
-from graphtemper.metrics.decisions import rates
-from graphtemper.recalibration.answer import answer
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
-from graphtemper.recalibration.report import style
-from graphtemper.recalibration.result import probabilities_at
 from graphtemper_research.graphs.datasets import load_any as load_graph
-from graphtemper_research.harness import frame
+from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.numeric import FloatArray, log_odds, stream, to_share
 from graphtemper_research.harness.outcome import Comparison, at_most, between, reported
 from graphtemper_research.harness.runner import Bench, Request, Selection, per
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.cases import models_of
 from graphtemper_research.trials.graph_names import short
-from graphtemper_research.trials.natural_environments import sources
-from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
-from graphtemper_research.trials.natural_places import Place, Target
+from graphtemper_research.trials.natural import FAMILIES, Family, Home, Place, sources, together
 from graphtemper_research.trials.trial import (
     MODELS,
     ORACLE,
@@ -46,7 +36,6 @@ from graphtemper_research.trials.trial import (
     TARGET_SEED,
     UNCALIBRATED,
     Indices,
-    halves,
     split,
 )
 
@@ -85,9 +74,13 @@ def plug_in(p: FloatArray) -> dict[str, float]:
     0.7
     """
     table = p.T @ np.eye(p.shape[1])[p.argmax(axis=1)]
-    found = rates(table)
+    right, decided, true = np.diag(table), table.sum(axis=0), table.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = dict(
+            zip(ASKED, (right / decided, right / true, 2 * right / (decided + true)), strict=True)
+        )
     binary = p.shape[1] == 2
-    return {name: float(found[name][1] if binary else np.nanmean(found[name])) for name in ASKED}
+    return {name: float(value[1] if binary else np.nanmean(value)) for name, value in found.items()}
 
 
 def scores(
@@ -124,34 +117,24 @@ def natural(
     family: Family, source: str, model: str, seed: int, size: int, show: Show | None = None
 ) -> Rows:
     """Return one row per target and method for one source of a family."""
-    home = load_graph(source)
-    train, val = halves(home, seed)
-    predictor = MODELS[model](seed).fit(home, train)
-    card = SourceCard.build(predictor, home, val, seed=seed, compositions=size, progress=show)
-    trained = train if family.same_nodes else train[:0]
-    places = [Place.visit(predictor, card, name, trained, seed) for name in targets(family, source)]
+    home = Home.prepare(source, family.same_nodes, model, seed, size, show)
+    unit = home.card.temperature
+    places = [Place.visit(home, name, seed) for name in targets(family, source)]
     rows: Rows = []
     for place in places:
-        seen = Target.observe(predictor, card, place, TARGET_SEED + seed)
         others = [item for item in places if item is not place]
-        rng = stream(seed, f"decisions {short(place.name)}")
-        drawn = np.sort(rng.choice(place.nodes.size, min(COUNT, place.nodes.size // 2), False))
-        labels = Labels(drawn, place.classes[drawn])
-        asked: dict[str, tuple[list[Environment], Labels]]
-        asked = {NONE: ([], NO_LABELS), LABELS: ([], labels)}
+        labels = place.labels(place.drawn(COUNT, stream(seed, f"decisions {short(place.name)}")))
+        asked = {NONE: (home.card, None), LABELS: (home.card, labels)}
         if others:
-            known = [item.known for item in others]
-            asked |= {ALL: (known, NO_LABELS), BOTH: (known, labels)}
+            known = together(home.card, [item.known for item in others])
+            asked |= {ALL: (known, None), BOTH: (known, labels)}
         facts = {"target": short(place.name)}
-        for method, (known, given) in asked.items():
-            logits = seen.observation.logits
-            found = answer(seen.reading(known), logits, given)
-            p = probabilities_at(logits, found.relative)
-            found = replace(found, logits=logits, probabilities=p, labels=given)
+        for method, (card, given) in asked.items():
+            found = place.ask(home, card, seed, given)
             rows.append(facts | scores(found, place.classes, method))
-        rows += [facts | row for row in references(place.logits, place.classes, card.temperature)]
+        rows += [facts | row for row in references(place.logits, place.classes, unit)]
         if others:
-            rows.append(facts | plain(after_gaps(place, others, card.temperature), GAP))
+            rows.append(facts | plain(after_gaps(place, others, unit), GAP))
     return rows
 
 
@@ -247,7 +230,7 @@ def cases(request: Request) -> Selection:
             name = f"{kind}-{family}-{source}-{model}-{seed}"
             found.append(Case(name, head, work, wanted, _scored))
 
-    for family in (*FAMILIES, *PAIRS_ONLY):
+    for family in FAMILIES:
         if request.names is not None and family.name not in request.names:
             continue
         here, absent = graph_names.present(family.graphs)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from graphtemper import Graph
 from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph
 from graphtemper_research.graphs import datasets
 from graphtemper_research.graphs.datasets import load_any as load_graph
 
@@ -88,26 +88,11 @@ def embedded(graph: Graph, columns: int = COLUMNS) -> Graph:
     """
     from sklearn.decomposition import TruncatedSVD
 
-    if not can_embed(graph, columns):
+    dense = isinstance(graph.features, np.ndarray)
+    if dense or min(graph.features.shape) <= columns:
         raise InputError(
-            f"the graph {graph.name!r} has {graph.num_features} {_storage(graph)} feature columns; "
-            f"an embedding of {columns} needs sparse features with more."
+            f"the graph {graph.name!r} has {graph.num_features} {'dense' if dense else 'sparse'} "
+            f"feature columns; an embedding of {columns} needs sparse features with more."
         )
     reduced = TruncatedSVD(columns, random_state=0).fit_transform(graph.features)
     return graph.replace(features=np.ascontiguousarray(reduced), feature_names=None)
-
-
-def can_embed(graph: Graph, columns: int = COLUMNS) -> bool:
-    """Say whether the features are sparse and have more columns than the embedding."""
-    return not isinstance(graph.features, np.ndarray) and min(graph.features.shape) > columns
-
-
-def _storage(graph: Graph) -> str:
-    return "dense" if isinstance(graph.features, np.ndarray) else "sparse"
-
-
-def with_embeddings(names: Sequence[str]) -> list[str]:
-    """Return the names, and then the embeddings of all graphs that can have one."""
-    plain = [name for name in names if not name.endswith(SUFFIX)]
-    added = [f"{name}{SUFFIX}" for name in plain if can_embed(load_graph(name))]
-    return list(dict.fromkeys([*names, *added]))

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from graphtemper._core.reproducible import stream
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph
 from graphtemper.graph.operators import adjacency, column_moments
+from graphtemper_research.harness.numeric import stream
 
 # Columns are rotated in blocks of this size: a rotation of F columns costs F^3.
 BLOCK = 256

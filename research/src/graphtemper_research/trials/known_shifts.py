@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphtemper import temperature
-from graphtemper._core.checks import FloatArray
+from graphtemper import Graph, temperature
 from graphtemper.card import atlas
-from graphtemper.graph.graph import Graph
-from graphtemper.recalibration.report import style
 from graphtemper.shifts import Shift
-from graphtemper_research.harness import frame
+from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import (
     Comparison,
     at_least,
@@ -387,17 +384,9 @@ def expected() -> list[dict[str, str]]:
     return [{"shift": title(shift), "method": method} for shift in _shifts() for method in METHODS]
 
 
-def cases(request: Request, *, embeddings: bool) -> Selection:
+def cases(request: Request) -> Selection:
     """Return the cases of a request; where it names nothing, those of the further trials too."""
-    own = graph_cases(
-        measure,
-        SCHEMA,
-        large_graphs(),
-        QUICK_GRAPHS,
-        expected,
-        seeds=SEEDS,
-        embeddings=embeddings,
-    )
+    own = graph_cases(measure, SCHEMA, large_graphs(), QUICK_GRAPHS, expected, seeds=SEEDS)
     found, missing = own(request)
     if request.names is None and request.models is None and not request.quick:
         for model, names, seeds in FURTHER:
@@ -407,23 +396,18 @@ def cases(request: Request, *, embeddings: bool) -> Selection:
     return list({case.title: case for case in found}.values()), missing
 
 
-def bench(*, embeddings: bool = False) -> Bench:
-    """Return the bench; with ``embeddings``, of sparse features as an embedding as well."""
-    return Bench(
-        name="atlas_bench",
-        title="The atlas against other label-free temperatures",
-        command="bench atlas",
-        introduction=_INTRODUCTION,
-        cases=partial(cases, embeddings=embeddings),
-        rows=summarise,
-        bars=per("trial", compare, ", "),
-        sections=("trial",),
-        tables=(_PAGE,),
-        terminal=(_AVERAGES, _BY_GRAPH),
-        draw=_draw,
-        size=lambda rows: (4.0 * (1 + len(_drawn(rows))), 4.0),
-        settings=_settings,
-    )
-
-
-BENCH = bench()
+BENCH = Bench(
+    name="atlas_bench",
+    title="The atlas against other label-free temperatures",
+    command="bench atlas",
+    introduction=_INTRODUCTION,
+    cases=cases,
+    rows=summarise,
+    bars=per("trial", compare, ", "),
+    sections=("trial",),
+    tables=(_PAGE,),
+    terminal=(_AVERAGES, _BY_GRAPH),
+    draw=_draw,
+    size=lambda rows: (4.0 * (1 + len(_drawn(rows))), 4.0),
+    settings=_settings,
+)

@@ -1,35 +1,35 @@
 """A few labels under natural shifts: what fifty or two hundred of them add to the atlas.
 
-The pairs and the protocol are those of `natural_shifts`. On every target `suggest_labels` picks
-nodes, their labels are given to `recalibrate`, and the answer is scored on all of the target's
-labelled nodes; the same labels also fit a temperature alone. Every pick is drawn several times,
-because fifty labels are a matter of luck.
+Half of the source's labelled nodes train a model and half make the card; `pairs` says which nodes
+of a target are scored. On every target `suggest_labels` picks nodes, their labels are given to
+`recalibrate`, and the answer is scored on all of the target's labelled nodes; the same labels also
+fit a temperature alone. Every pick is drawn several times: fifty labels are a matter of luck.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphtemper import recalibrate, suggest_labels, temperature
-from graphtemper.graph.graph import Graph
-from graphtemper.recalibration.report import style
+from graphtemper import Graph, recalibrate, suggest_labels, temperature
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most, between
-from graphtemper_research.harness.runner import Bench, per
-from graphtemper_research.trials.natural_places import UNCALIBRATED
-from graphtemper_research.trials.natural_shifts import group_means, pair_settings
+from graphtemper_research.harness.runner import Bench, per, usual_settings
 from graphtemper_research.trials.pairs import PAIRS, Pair, pair_cases, short_name
-from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Answer, Indices, Source
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from graphtemper_research.trials.trial import (
+    ATLAS,
+    ORACLE,
+    SOURCE,
+    UNCALIBRATED,
+    Answer,
+    Indices,
+    Source,
+)
 
 SCHEMA = "graphtemper.labels_cell/2"
 # How far above the oracle the mean ECE may be, by the number of labels.
@@ -145,6 +145,17 @@ def _compare(count: int, rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
+def group_means(rows: Sequence[Row]) -> Rows:
+    """Return the averages of every group of one model's pairs, and of all of them."""
+    keys = [key for key in rows[0] if key.startswith(("ece ", "covered "))]
+    means = []
+    for group in (*frame.distinct(rows, "group"), "all"):
+        own = rows if group == "all" else frame.select(rows, group=group)
+        averages = {key: frame.average(own, key) for key in keys}
+        means.append({"model": rows[0].get("model"), "group": group, "pairs": len(own), **averages})
+    return means
+
+
 _PLAIN = f"ece {UNCALIBRATED}"
 _VALUES = (
     Column(lambda row: row.get(_PLAIN), "plain", ".3f", missing="-"),
@@ -165,9 +176,7 @@ _AVERAGES = Table(
         Column(lambda row: f"{row['pairs']} pairs", "to"),
         *_VALUES,
     ),
-    lambda rows: group_means(
-        rows, [key for key in (_PLAIN, *(str(item.value) for item in _VALUES)) if key in rows[0]]
-    ),
+    lambda rows: group_means(rows),
 )
 _INTRODUCTION = """\
 ECE of the uncalibrated model (*plain*: T = 1), the source temperature, the atlas without labels,
@@ -175,20 +184,6 @@ the atlas with 50 and with 200 labels, a temperature fitted to the same labels a
 oracle; means over five draws of the labelled nodes, which are scored with all others. *held* is how
 often the 90 % interval contains the true accuracy. On a small target at most half of the nodes are
 labelled."""
-
-
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw each pair's excess over the oracle without labels, with 50 and with 200."""
-    axes = figure.subplots(1, 1)
-    steps = {f"ece {SOURCE}": "source-T", f"ece {ATLAS}": "atlas"}
-    steps |= {f"ece {count}": f"{count} labels" for count in EXCESS}
-    steps |= {f"ece {count} alone": f"{count} labels alone" for count in EXCESS}
-    excess = [[row[key] - row[f"ece {ORACLE}"] for row in rows] for key in steps]
-    places = range(1, len(steps) + 1)
-    axes.boxplot(excess, showfliers=False, medianprops={"color": style.ORANGE})
-    axes.plot(places, [np.mean(part) for part in excess], "o", color=style.BLUE)
-    axes.set_xticks(places, list(steps.values()))
-    axes.set(ylabel="ECE above the oracle's", title="all pairs; dots are means")
 
 
 def bench(pairs: Sequence[Pair] = PAIRS) -> Bench:
@@ -206,9 +201,7 @@ def bench(pairs: Sequence[Pair] = PAIRS) -> Bench:
             _AVERAGES,
         ),
         terminal=(Table("{model}: {group}", (Column(short_name, "graph"), *_VALUES)), _AVERAGES),
-        draw=_draw,
-        size=lambda rows: (8.0, 4.0),
-        settings=pair_settings,
+        settings=lambda cells, rows: usual_settings(cells, rows) | {"pairs": len(rows)},
     )
 
 

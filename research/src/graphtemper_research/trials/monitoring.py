@@ -17,32 +17,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from graphtemper import errors
-from graphtemper._core.reproducible import stream
-from graphtemper.card.card import SourceCard
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, SourceCard, csbm, errors
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
 from graphtemper.monitor import Entry, Snapshot, Watch, windows
-from graphtemper.recalibration.report import style
-from graphtemper.theory import csbm
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table, interval
 from graphtemper_research.harness.memory import peak_gigabytes
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.harness.outcome import Comparison, at_most, prefixed, reported
 from graphtemper_research.harness.runner import Bench, Request, Selection
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.pairs import early
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.monitoring_cell/2"
 # Articles by date, and accounts from the oldest to the newest.
@@ -311,32 +304,6 @@ _TABLE = Table(
 )
 
 
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw the estimated and the true accuracy of every series over time, with the alarms."""
-    names = frame.distinct(rows, "series")
-    for axes, name in zip(np.atleast_1d(figure.subplots(len(names), 1)), names, strict=True):
-        some = frame.select(rows, series=name)
-        x = np.arange(1, len(some) + 1)
-        low, high, said, true = (
-            np.array([row[key] for row in some]) for key in ("low", "high", "said", "true")
-        )
-        axes.fill_between(x, low, high, color=style.SKY, alpha=0.35, linewidth=0)
-        axes.plot(x, true, ".", color=style.GREY, markersize=3, alpha=0.6, label="true")
-        axes.plot(x, said, color=style.BLUE, linewidth=1.2, label="estimated, 90 % interval")
-        axes.axhline(some[0]["source"], color=style.GREY, linestyle="--", linewidth=0.8)
-        for position, row in enumerate(some):
-            if row["alarm"]:
-                axes.axvline(position + 1, color=style.RED, linestyle=":", linewidth=1.2)
-        drops = [position + 1 for position, row in enumerate(some) if row["drop"]]
-        axes.plot(drops, [low.min()] * len(drops), "|", color=style.RED, markersize=5)
-        if name in IN_TIME:
-            late = [row["late"] for row in some]
-            axes.plot(x, late, color=style.ORANGE, linewidth=1.0, label="with late labels")
-        axes.set(title=name, ylabel="accuracy", xlim=(1, len(some)))
-        axes.legend(loc="lower left", ncols=2)
-    axes.set_xlabel("snapshot (dotted: slow change, ticks: drop, dashed: accuracy at the source)")
-
-
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "series": frame.distinct(cells, "series"),
@@ -365,7 +332,5 @@ answers are shown. Of each series some snapshots, every alarm and the first drop
     sections=("series",),
     tables=(_TABLE,),
     terminal=(_TABLE,),
-    draw=_draw,
-    size=lambda rows: (7.0, 2.4 * len(frame.distinct(rows, "series"))),
     settings=_settings,
 )

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table, interval
 from graphtemper_research.harness.outcome import Comparison, reported
-from graphtemper_research.harness.pictures import legend_below
 from graphtemper_research.harness.runner import Bench
 from graphtemper_research.trials import trial
 from graphtemper_research.trials.cases import graph_cases
@@ -27,11 +25,7 @@ from graphtemper_research.trials.hidden_shifts import (
     row_noise,
     swap_classes,
 )
-from graphtemper_research.trials.natural_shifts import COLOURS
 from graphtemper_research.trials.trial import ATLAS, METHODS, ORACLE, SOURCE, Indices, Source
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.control_cell/1"
 GRAPHS = ("cora", "county_2012", "minesweeper")
@@ -131,26 +125,6 @@ _ANSWER = (
 )
 
 
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw every estimate with its interval next to the truth."""
-    axes = figure.subplots()
-    for verdict, colour in COLOURS.items():
-        places = [place for place, row in enumerate(rows) if row["verdict"] == verdict]
-        own = [rows[place] for place in places]
-        reach = [
-            [row["estimate"] - row["low"] for row in own],
-            [row["high"] - row["estimate"] for row in own],
-        ]
-        middle = [row["estimate"] for row in own]
-        axes.errorbar(middle, places, xerr=reach, fmt="o", color=colour, label=verdict)
-    truth = [row["accuracy"] for row in rows]
-    axes.plot(truth, range(len(rows)), "k|", markersize=9, label="true accuracy")
-    axes.set_yticks(range(len(rows)), [f"{row['graph']}: {row['control']}" for row in rows])
-    axes.set(xlabel="accuracy", xlim=(0, 1))
-    axes.invert_yaxis()
-    legend_below(figure, axes)
-
-
 def expected() -> list[dict[str, str]]:
     """Return what identifies each row of a cell."""
     return [{"control": control.name, "method": m} for control in CONTROLS for m in METHODS]
@@ -172,6 +146,4 @@ independent between columns and between nodes.""",
         Table("{model}", (Column("graph"), *_ANSWER, Column(f"ece {ORACLE}", "oracle", ".3f"))),
     ),
     terminal=(Table("{model}: {graph}", _ANSWER),),
-    draw=_draw,
-    size=lambda rows: (7.5, 1.0 + 0.26 * len(rows)),
 )

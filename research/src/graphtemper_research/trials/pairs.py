@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper import errors
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, errors
 from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness.cells import Case, Show
 from graphtemper_research.harness.frame import Row, Rows

@@ -10,25 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from graphtemper import Graph
 from graphtemper.card import atlas
-from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
-from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most
-from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, Request, Selection
 from graphtemper_research.paper import real, real_graphs
 from graphtemper_research.trials import graph_names, trial
 from graphtemper_research.trials.trial import ATLAS, ORACLE, PEERS, SOURCE, Source
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.paper_cell/1"
 QUICK_GRAPHS = ("county_2012",)
@@ -138,23 +133,6 @@ _ECE = (
     Column(f"ece {BLIND}", "blind", ".3f"),
     Column(f"ece {ORACLE}", "oracle", ".3f"),
 )
-_MARKS: Marks = {
-    "uncalibrated": (style.GREY, "o"),
-    SOURCE: (style.RED, "s"),
-    "STAC": (style.ORANGE, "X"),
-    BLIND: (style.SKY, "D"),
-    ATLAS: (style.BLUE, "o"),
-    ORACLE: (style.GREEN, "^"),
-}
-
-
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw every graph's ECE, method by method."""
-    axes = figure.subplots()
-    points = {m: [(row["graph"], row[f"ece {m}"]) for row in rows] for m in _MARKS}
-    dots(axes, _MARKS, points, "ECE")
-    axes.set_xlim(left=0.0)
-    legend_below(figure, axes, 3)
 
 
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
@@ -193,7 +171,5 @@ oracle minimises NLL and not ECE, so the atlas can be below it.""",
         ),
     ),
     terminal=(Table("The paper's real-graph table with the atlas in it", _ECE),),
-    draw=_draw,
-    size=lambda rows: (7.0, 1.2 + 0.27 * len(rows)),
     settings=_settings,
 )

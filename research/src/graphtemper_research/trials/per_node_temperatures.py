@@ -11,27 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from graphtemper import metrics, recalibrate
+from graphtemper import Graph, Observation, SourceCard, metrics, recalibrate, stac
 from graphtemper import temperature as temperatures
-from graphtemper._core.checks import FloatArray
-from graphtemper.calibrators import stac
-from graphtemper.card.card import SourceCard
-from graphtemper.graph.graph import Graph
 from graphtemper.recalibration import node_temperatures
-from graphtemper.recalibration.report import style
 from graphtemper.signals.node_signals import LOGIT_SIGNALS
-from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
-from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, per, usual_settings
 from graphtemper_research.harness.selective import error_auroc
 from graphtemper_research.trials import shifted_targets
@@ -45,9 +39,6 @@ from graphtemper_research.trials.trial import (
     Indices,
     Source,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.per_node_cell/1"
 GRAPHS = (
@@ -138,17 +129,15 @@ def _ask(
     """Return the temperatures that a card gives: global, per node, and per node by logits."""
     result = recalibrate(source.predictor, target, cards.card, nodes, seed=seed, per_node=True)
     assert result.node_temperatures is not None
-    unit = cards.card.probe.temperature
-    observation = Observation(source.predictor, target, nodes, temperature=unit, seed=seed)
-    relative = 1.0 / result.slope
+    observation = Observation(source.predictor, target, nodes, seed=seed)
     abstained = result.verdict == "abstain"
     ablated, _ = node_temperatures.spread(
-        observation, cards.logits_only, relative, result.accuracy.value, abstained
+        observation, cards.logits_only, result.temperature, result.accuracy.value, abstained
     )
     return {
-        GLOBAL: relative * unit,
+        GLOBAL: result.temperature,
         PER_NODE: result.node_temperatures,
-        LOGITS_ONLY: ablated * unit,
+        LOGITS_ONLY: ablated,
     }
 
 
@@ -261,31 +250,6 @@ _VALUES = (
     Column("auroc", "AUROC", ".4f"),
     Column("ece", "ECE", ".4f"),
 )
-_MARKS: Marks = {
-    named(GLOBAL, "unknown"): (style.ORANGE, "^"),
-    named(PER_NODE, "unknown"): (style.SKY, "D"),
-    named(PER_NODE, "known"): (style.BLUE, "o"),
-    STAC_FULL: (style.RED, "s"),
-}
-
-
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw every graph's Brier score against the oracle's."""
-    models = frame.distinct(rows, "model")
-    panels = np.atleast_1d(figure.subplots(1, len(models)))
-    for axes, model in zip(panels, models, strict=True):
-        own = frame.select(rows, model=model, shifts=ALL)
-        best = {row["graph"]: row["brier"] for row in frame.select(own, method=ORACLE)}
-        points = {
-            method: [
-                (row["graph"], row["brier"] - best[row["graph"]])
-                for row in frame.select(own, method=method)
-            ]
-            for method in _MARKS
-        }
-        axes.axvline(0.0, color=style.GREY, linewidth=0.8)
-        dots(axes, _MARKS, points, "Brier score, less the oracle's", model)
-    legend_below(figure, panels[0], 2)
 
 
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
@@ -320,7 +284,5 @@ which change half of the nodes. The oracle has one temperature, fitted to the ta
             lambda rows: frame.select(rows, graph=AVERAGE),
         ),
     ),
-    draw=_draw,
-    size=lambda rows: (4.5 * len(frame.distinct(rows, "model")) + 3.5, 4.0),
     settings=_settings,
 )

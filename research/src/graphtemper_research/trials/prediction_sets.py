@@ -10,32 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import betabinom
 
-from graphtemper import metrics, recalibrate, shifts, temperature
-from graphtemper._core.checks import FloatArray
+from graphtemper import Graph, Observation, metrics, recalibrate, shifts, temperature
 from graphtemper.calibrators.conformal import ConformalSets
 from graphtemper.calibrators.conformal.sets import Score
-from graphtemper.graph.graph import Graph
-from graphtemper.recalibration.report import style
-from graphtemper.signals.observation import Observation
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
 from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.harness.outcome import Comparison, prefixed, reported
-from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, usual_settings
 from graphtemper_research.trials import shifted_targets, trial
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices, Source
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.sets_cell/1"
 GRAPHS = (
@@ -273,20 +266,6 @@ _BY_TARGET = Table(
     ),
     lambda rows: [row for row in rows if "target" in row],
 )
-_MARKS: Marks = {SOURCE: (style.RED, "s"), ATLAS: (style.BLUE, "o"), ORACLE: (style.GREEN, "^")}
-
-
-def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
-    """Draw coverage by target, averaged over graphs, one panel per score."""
-    panels = figure.subplots(1, len(SCORES), sharey=True, sharex=True)
-    for axes, kind in zip(panels, SCORES, strict=True):
-        own = [
-            row for row in frame.select(rows, model=rows[0]["model"], score=kind) if "target" in row
-        ]
-        points = {m: [(row["target"], row[f"coverage {m}"]) for row in own] for m in _MARKS}
-        dots(axes, _MARKS, points, "coverage", kind.upper())
-        axes.axvline(LEVEL, color="black", linewidth=0.8, linestyle="--")
-    legend_below(figure, panels[0], 3)
 
 
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
@@ -326,7 +305,5 @@ labels. A set is never empty: where a model is right more often than 0.9, its se
             lambda rows: frame.select(rows, graph=AVERAGE),
         ),
     ),
-    draw=_draw,
-    size=lambda rows: (8.5, 5.2),
     settings=_settings,
 )

@@ -7,20 +7,19 @@ so no seed repeats the numbers.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from graphtemper import SourceCard, metrics, recalibrate, temperature
+from graphtemper import Graph, SourceCard, metrics, recalibrate, temperature
 from graphtemper.card import atlas
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import predict
-from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows
-from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.harness.outcome import made_by, write_text
+from graphtemper_research.harness.provenance import stamp, text
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.shifted_targets import families, shifted
 from graphtemper_research.trials.trial import MODELS, hide_labels, split
@@ -62,23 +61,22 @@ def measure(
     return {"nodes": float(val.size)} | {k: float(np.mean(v)) for k, v in found.items()}
 
 
-def page(rows: Sequence[Row], code: str) -> str:
-    """Return the page of the results, with the digest of the code that made them.
+def page(rows: Sequence[Row], measured: Mapping[str, Any]) -> str:
+    """Return the page of the results, and who measured them.
 
     Examples
     --------
     >>> names = ("nothing", "source", "known", "known error", "known coverage", "unknown",
     ...          "unknown error", "unknown coverage", "oracle")
     >>> row = {"graph": "a", "epsilon": 3.0, "nodes": 300.0} | dict.fromkeys(names, 0.5)
-    >>> page([row], "abc").splitlines()[-1]
+    >>> page([row], stamp("a command")).splitlines()[-1]
     '| a | 300 | 3 | 0.5000 | 0.5000 | 0.5000 | 0.500 | 50 % | 0.5000 | 0.500 | 50 % | 0.5000 |'
     """
     lines = [
         "# What a privacy budget costs",
         "",
-        "Made by `python -m graphtemper_research.trials.private_cards`, code "
-        f"`{code}`. SIGN, the sixteen known shifts, "
-        f"{len(SEEDS)} splits.",
+        "Made by `python -m graphtemper_research.trials.private_cards`. "
+        f"{made_by({'measured': measured})} SIGN, the sixteen known shifts, {len(SEEDS)} splits.",
         "*epsilon* is `SourceCard.build(..., privacy=epsilon)`; *source-T* has the temperature of "
         "the same card. ECE, mean error",
         "of the accuracy and coverage of its 90 % interval, with the family of the shift in the "
@@ -112,9 +110,9 @@ def main(arguments: Sequence[str]) -> None:
             mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
             rows.append({"graph": name, "epsilon": epsilon} | mean)
             print(rows[-1], flush=True)
-    write_text(folder / "private_cards.md", page(rows, digest()))
-    content = {"code": digest(), "rows": rows}
-    write_text(folder / "private_cards.json", json.dumps(content, indent=1) + "\n")
+    measured = stamp("python -m graphtemper_research.trials.private_cards")
+    write_text(folder / "private_cards.md", page(rows, measured))
+    write_text(folder / "private_cards.json", text({"measured": measured, "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.graph import Graph, Nodes, select_labelled
 
 if TYPE_CHECKING:
     from graphtemper.pyg.wrap import Predictor

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphtemper import shifts
-from graphtemper._core.reproducible import stream
 from graphtemper.shifts import Shift
+from graphtemper_research.harness.numeric import stream
 from graphtemper_research.trials.shifted_targets import title
 from graphtemper_research.trials.trial import Indices
 

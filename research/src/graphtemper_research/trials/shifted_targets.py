@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphtemper import shifts
-from graphtemper.graph.graph import Graph
+from graphtemper import Graph, shifts
 from graphtemper.shifts import Shift
 from graphtemper_research.graphs import datasets
 from graphtemper_research.trials.trial import TARGET_SEED

@@ -13,22 +13,27 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors, metrics, recalibrate, temperature
-from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import stream
-from graphtemper.calibrators import stac
+from graphtemper import (
+    Graph,
+    Observation,
+    SourceCard,
+    errors,
+    metrics,
+    recalibrate,
+    stac,
+    temperature,
+)
 from graphtemper.card import atlas
-from graphtemper.card.card import SourceCard
 from graphtemper.estimators import ATC, DoC
-from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN, SIGN
+from graphtemper.models import SIGN
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import Recalibration
-from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.numeric import FloatArray, stream
+from graphtemper_research.models import GCN
 from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
 Indices = NDArray[np.int64]
@@ -188,10 +193,8 @@ class Peers:
         observation = Observation(predictor, target, nodes, temperature=self.source_temperature)
         for name, estimator in self.estimators.items():
             estimate = estimator.estimate(observation)
-            relative, _ = nearest_temperature(observation.logits, estimate.value)
-            answers[name] = Answer(
-                relative * self.source_temperature, estimate.value, estimate.low, estimate.high
-            )
+            found, _ = nearest_temperature(observation.logits, estimate.value)
+            answers[name] = Answer(found, estimate.value, estimate.low, estimate.high)
         return answers
 
 

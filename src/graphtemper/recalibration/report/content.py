@@ -172,7 +172,7 @@ def histogram(before: FloatArray, after: FloatArray) -> Row:
 
 
 def _before(result: Recalibration) -> FloatArray:
-    return np.asarray(temperatures.apply(result.logits).max(axis=1))
+    return np.asarray(result.at(result.source_temperature).max(axis=1))
 
 
 def expected_errors(result: Recalibration) -> Errors:
@@ -297,7 +297,8 @@ def labelled(result: Recalibration) -> Row | None:
     bins = next(bins for least, bins in _BINS if rows.size >= least)
     panel: Row = {"count": int(rows.size), "bins": bins, "level": LEVEL}
     panel["accuracy"] = _right(result, np.arange(rows.size))
-    sides = {"before": temperatures.apply(result.logits[rows]), "after": result.probabilities[rows]}
+    sides = {"before": result.at(result.source_temperature)[rows]}
+    sides["after"] = result.probabilities[rows]
     for side, p in sides.items():
         ece, floor = scores.ece(p, classes, bins), scores.noise_floor(p, bins)
         panel[side] = {"ece": ece, "floor": floor, "curve": _curve(p, classes, bins)}

@@ -20,7 +20,7 @@ from typing import Any
 
 from graphtemper import errors
 from graphtemper._core.printable import printable
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 
 
 def render_page(
@@ -41,7 +41,7 @@ def render_page(
     values
         Other variables of the template.
     """
-    jinja, markup = _extra("jinja2"), _extra("markupsafe").Markup
+    jinja, markup = require("report", "a report", "jinja2"), import_module("markupsafe").Markup
     library = vega_bundle()
     environment = jinja.Environment(
         autoescape=True,
@@ -96,23 +96,13 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 def check_extra() -> None:
     """Raise `MissingExtraError` if the packages that a page needs are not installed."""
-    _extra("jinja2")
-    _extra("vl_convert")
-
-
-def _extra(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            "reports need Jinja2 and vl-convert-python; run pip install 'graphtemper[report]'."
-        ) from error
+    require("report", "a report", "jinja2", "vl_convert")
 
 
 @cache
 def vega_bundle() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script for a page."""
-    bundle: str = _extra("vl_convert").javascript_bundle()
+    bundle: str = require("report", "a report", "vl_convert").javascript_bundle()
     # A browser reads line ends as \n before it hashes a script, and ends one at the first "</".
     return bundle.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
 

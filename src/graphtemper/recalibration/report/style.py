@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphtemper._core.files import atomic_write
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,12 +24,7 @@ LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
 def check_extra() -> None:
     """Raise `MissingExtraError` if matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "figures need matplotlib; run pip install 'graphtemper[plots]'."
-        ) from error
+    require("plots", "a figure", "matplotlib.figure")
 
 
 def draw(
