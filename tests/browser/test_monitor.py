@@ -2,7 +2,12 @@
 
 import pytest
 
-from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored, Standing, write_page
+from graphtemper.monitor import Entry, Standing
+from graphtemper.monitor.change import Change
+from graphtemper.monitor.drop import Drop
+from graphtemper.monitor.log import Labelled
+from graphtemper.monitor.page import render
+from graphtemper.monitor.record import Scored
 
 pytestmark = pytest.mark.nightly
 
@@ -36,7 +41,7 @@ def address(tmp_path_factory):
         every=1,
     )
     folder = tmp_path_factory.mktemp("watch")
-    write_page(folder / "watch.html", standing)
+    (folder / "watch.html").write_text(render(standing), "utf-8")
     return folder
 
 
