@@ -1,7 +1,5 @@
 import os
 import stat
-import subprocess
-import sys
 
 import pytest
 from tests.helpers import raises
@@ -66,27 +64,3 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path):
         write()
     assert path.read_bytes() == b"somebody's labels"
     assert os.listdir(tmp_path) == ["labels.csv"]
-
-
-KILLED = """
-import os, sys
-from graphtemper._core.files import atomic_write
-with atomic_write(sys.argv[1]) as stream:
-    stream.write(b"half")
-    stream.flush()
-    os.kill(os.getpid(), 9)
-"""
-
-
-def test_leftovers_of_killed_writes_are_removed_and_those_of_living_ones_are_not(tmp_path):
-    path = tmp_path / "result.npz"
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
-    (leftover,) = os.listdir(tmp_path)
-    (tmp_path / ".result.npz.mine.partial").write_text("of the user")
-    with atomic_write(path) as outer:
-        outer.write(b"outer")
-        assert leftover not in os.listdir(tmp_path)
-        with atomic_write(path) as inner:
-            inner.write(b"inner")
-    assert sorted(os.listdir(tmp_path)) == [".result.npz.mine.partial", "result.npz"]
-    assert path.read_bytes() == b"outer"

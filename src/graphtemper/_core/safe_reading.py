@@ -30,7 +30,7 @@ _FLAGS = (
 
 # A line of a table of nodes, labels or edges.
 _MAX_LINE = 100_000
-_CHUNK = 1 << 16
+_CHUNK = 1 << 20
 
 
 def open_regular(path: str | os.PathLike[str], what: str = "") -> io.BufferedReader:
@@ -72,18 +72,17 @@ def read_bytes(path: str | os.PathLike[str], limit: int, what: str = "") -> byte
     name = f"{what} {path}" if what else f"{path}"
     try:
         with open_regular(path, what) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            content = stream.read(size + 1) if size <= limit else b""
-            # It may grow meanwhile, and some files report no size.
-            while size < len(content) <= limit and (more := stream.read(_CHUNK)):
-                content += more
+            size, content = os.fstat(stream.fileno()).st_size, bytearray()
+            # Some files report no size, or grow meanwhile.
+            while max(size, len(content)) <= limit and (chunk := stream.read(_CHUNK)):
+                content += chunk
     except FileError:
         raise
     except OSError as error:
         raise errors.unreadable(f"{name} cannot be read: {_cause(error)}.") from error
     if max(size, len(content)) > limit:
         raise errors.oversize(f"{name} is larger than the {limit:,} bytes that it may have.")
-    return content
+    return bytes(content)
 
 
 def read_lines(path: str | os.PathLike[str], what: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.files import atomic_write, flush
+from graphtemper._core.files import atomic_write
 from graphtemper.errors import FileError
 from graphtemper.scale.engine import Engine, each
 from graphtemper.scale.logit_tables import LogitParts
@@ -46,11 +46,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield draft
         for item in draft.glob(".*"):  # the partial file of a worker that died
             item.unlink()
-        # A name must not reach the disk before its contents.
-        for item in [*draft.iterdir(), draft]:
-            flush(item)
         os.rename(draft, target)
-        flush(target.parent)
     except FileError:
         raise
     except OSError as error:

@@ -75,7 +75,7 @@ class Observation:
         The predictor's logits on the graph, if they are already available.
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
-        `graphtemper.signals.receptive_field`.
+        `graphtemper.signals.sample`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A bench is declared, one runner measures it: resumable cells, a page, JSON, CSV and a picture.
+"""A bench is declared, one runner measures it: resumable cells, a page, JSON and a picture.
 
 A trial declares a `Bench`: its cases, the rows made of their cells, bars, tables and a picture.
 `run` measures the cases that are not on disk yet, and `publish` writes the files.
@@ -259,7 +259,7 @@ def _in_processes(
 
 
 def publish(bench: Bench, outcome: Outcome, out: Path) -> list[Path]:
-    """Write ``name.json``, ``name.csv``, the page and the picture, if any; return the paths."""
+    """Write ``name.json``, the page and the picture, if any; return the paths."""
     page = out / f"{bench.name}.md"
     paths = outcome.write(out)
     write_text(page, bench.page(outcome.to_dict()))

@@ -26,23 +26,12 @@ FOLDERS = (_LIBRARY, _RESEARCH, CHECKOUT, CHECKOUT / "scripts")
 """Where modules are looked for, as Python does; only those of `OWN` packages count."""
 
 NOT_MEASURING = (
-    "graphtemper._core.version",
-    "graphtemper.cli",
-    "graphtemper.errors",
-    "graphtemper.monitor.page",
-    "graphtemper.monitor.prometheus",
-    "graphtemper.recalibration.notebook",
-    "graphtemper.recalibration.report",
-    "graphtemper_research.benches",
-    "graphtemper_research.commands",
-    "graphtemper_research.harness.cells",
-    "graphtemper_research.harness.layout",
-    "graphtemper_research.harness.outcome",
-    "graphtemper_research.harness.pictures",
-    "graphtemper_research.harness.provenance",
-    "graphtemper_research.harness.runner",
-    "graphtemper_research.harness.uses",
-    "graphtemper_research.numbers",
+    *(f"graphtemper.{name}" for name in ("cli", "errors", "_core.version")),
+    *(f"graphtemper.monitor.{name}" for name in ("page", "prometheus")),
+    *(f"graphtemper.recalibration.{name}" for name in ("notebook", "report")),
+    *(f"graphtemper_research.{name}" for name in ("benches", "commands", "numbers", "pages")),
+    *(f"graphtemper_research.harness.{name}" for name in ("cells", "layout", "outcome")),
+    *(f"graphtemper_research.harness.{name}" for name in ("provenance", "runner", "style", "uses")),
 )
 
 
@@ -101,15 +90,13 @@ def _file(name: str, folders: tuple[Path, ...]) -> Path | None:
     if name.split(".")[0] not in OWN:
         return None
     stem = name.replace(".", "/")
-    paths = (folder / f"{stem}{end}" for folder in folders for end in (".py", ".c", "/__init__.py"))
+    paths = (folder / f"{stem}{end}" for folder in folders for end in (".py", "/__init__.py"))
     return next((path for path in paths if path.is_file()), None)
 
 
 @cache
 def _imports(path: Path, folders: tuple[Path, ...]) -> list[str]:
     """Return the modules that a file imports, also inside functions and by their names."""
-    if path.suffix != ".py":
-        return []
     found: list[str] = []
     for node in _running(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -158,7 +145,4 @@ class _Meaning(ast.NodeTransformer):
 @cache
 def meaning(path: Path) -> str:
     """Return what a file does, without comments, layout, docstrings and messages of errors."""
-    text = path.read_text("utf-8")
-    if path.suffix != ".py":
-        return text
-    return ast.unparse(_Meaning().visit(ast.parse(text)))
+    return ast.unparse(_Meaning().visit(ast.parse(path.read_text("utf-8"))))
