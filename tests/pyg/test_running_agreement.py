@@ -12,48 +12,21 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 from torch.nn import Linear, Module, ReLU, Sequential  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 from torch_geometric.nn import models  # noqa: E402
-from torch_geometric.transforms import AddSelfLoops  # noqa: E402
 
-from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
+from graphtemper import Graph, SourceCard, recalibrate  # noqa: E402
 from graphtemper.errors import GraphTemperWarning, ModelError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
-FEATURES, CLASSES = 6, 3
-
-
-def plain():
-    graph = csbm.sample(
-        200, degree=6, homophily=0.8, snr=1.0, num_classes=CLASSES, num_features=FEATURES, seed=0
-    )
-    return graph.to_pyg()
-
-
-def weighted():
-    data = plain()
-    data.edge_weight = 0.1 + 3.0 * torch.rand(data.num_edges)
-    return data
-
-
-def attributed():
-    data = plain()
-    data.edge_attr = torch.randn(data.num_edges, 2)
-    return data
-
-
-def directed():
-    data = plain()
-    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
-    return data
-
-
-def looped():
-    return AddSelfLoops()(plain())
-
-
-def repeated():
-    data = plain()
-    data.edge_index = torch.cat([data.edge_index, data.edge_index[:, :200]], dim=1)
-    return data
+from .data import (  # noqa: E402
+    CLASSES,
+    FEATURES,
+    attributed,
+    directed,
+    looped,
+    plain,
+    repeated,
+    weighted,
+)
 
 
 def double():
