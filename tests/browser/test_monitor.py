@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored, Standing, write_page
+from graphtemper.monitor import Entry, Standing
+from graphtemper.monitor.change import Change
+from graphtemper.monitor.drop import Drop
+from graphtemper.monitor.log import Labelled
+from graphtemper.monitor.page import render
+from graphtemper.monitor.record import Scored
 
 pytestmark = pytest.mark.nightly
 
@@ -39,12 +44,13 @@ def address(tmp_path_factory):
         every=1,
     )
     folder = tmp_path_factory.mktemp("watch")
-    write_page(folder / "watch.html", standing)
+    (folder / "watch.html").write_text(render(standing), "utf-8")
     months = [f"{2024 + k // 12}-{k % 12 + 1:02}" for k in range(18)]
     dated = [replace(entry, when=when) for entry, when in zip(entries, months, strict=False)]
     record = [replace(one, first=dated[k], latest=dated[k]) for k, one in enumerate(record)]
     marks = {"record": record, "changes": [], "drops": []}
-    write_page(folder / "dated.html", replace(standing, first=dated, answers=dated, **marks))
+    page = render(replace(standing, first=dated, answers=dated, **marks))
+    (folder / "dated.html").write_text(page, "utf-8")
     return folder.as_uri()
 
 

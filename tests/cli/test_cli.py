@@ -88,7 +88,7 @@ def test_bench_from_finished_cells(call, tmp_path):
     assert max(len(line) for line in result.stdout.split("Files:")[0].splitlines()) <= 80
     assert "…" not in result.stdout
     names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-    assert names == [f"{name}.{kind}" for kind in ("csv", "json", "md", "png")]
+    assert names == [f"{name}.{kind}" for kind in ("json", "md", "png")]
     result = call("bench", *arguments, "--quick", "--json", "--out", tmp_path, cwd=tmp_path)
     assert json.loads(result.stdout)["name"] == name
 
@@ -98,7 +98,7 @@ def test_paper_writes_its_files(call, tmp_path):
     result = call("paper", "concept", "--out", tmp_path, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["audit.md", "concept.csv", "concept.json", "concept.png", "results.md"]
+    assert names == ["audit.md", "concept.json", "concept.png", "results.md"]
 
 
 @pytest.mark.parametrize(

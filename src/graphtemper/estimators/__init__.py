@@ -9,6 +9,8 @@ estimator            reads at the target                         carries
 `GDE`                votes of perturbed passes                   a strength
 `COT`                probabilities                               class shares
 ===================  ==========================================  ==========================
+
+`check` tries an estimator of your own.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from graphtemper._core.estimate import Estimate
 from graphtemper.estimators.atc import ATC
 from graphtemper.estimators.base import Estimator
+from graphtemper.estimators.checking import check
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE
 from graphtemper.estimators.transport import COT
@@ -28,4 +31,5 @@ __all__ = [
     "DoC",
     "Estimate",
     "Estimator",
+    "check",
 ]

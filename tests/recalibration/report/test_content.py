@@ -12,7 +12,8 @@ from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import more_labels
 from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.report.charts import charts, groups
-from graphtemper.recalibration.report.content import content, schema
+from graphtemper.recalibration.report.content import content
+from graphtemper.recalibration.report.schema import schema
 from graphtemper.recalibration.report.words import between, headline, labels_to_take
 from graphtemper.recalibration.verdict import VERIFIED_WIDTH, labels_needed
 
@@ -49,6 +50,7 @@ def test_the_schema_refuses_what_does_not_belong(contents):
         lambda c: c.pop("labels"),
         lambda c: c["verdict"].update(word="maybe"),
         lambda c: c["accuracy"].update(value=1.2),
+        lambda c: c["target"].update(num_nodes="600"),
         lambda c: c["nearest"][0].pop("distance"),
     ):
         broken = copy.deepcopy(contents["labels"])
