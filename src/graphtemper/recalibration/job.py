@@ -125,8 +125,8 @@ def recalibrate(
     >>> print(f"{result.verdict}, {result.accuracy.value:.2f}, T = {result.temperature:.2f}")
     trust, 0.84, T = 1.35
     >>> print(result.probabilities[:2].round(2))
-    [[0.24 0.76]
-     [0.08 0.92]]
+    [[0.26 0.74]
+     [0.1  0.9 ]]
 
     Fifty labels, of nodes that the first result suggests:
 

@@ -124,11 +124,10 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
 def test_further_labels_are_those_that_the_interval_lacks(reported):
     """After labels the interval holds the atlas as well, and the count agrees with the reason."""
     nodes = reported["odd"].nodes[:40]
+    accuracy = Estimate(0.75, 0.62, 0.85, "labels")
     result = replace(
-        reported["odd"],
+        answering(reported["odd"], verdict="caution", accuracy=accuracy),
         labels=read_labels({k: 0 for k in nodes}, nodes, int(nodes.max()) + 1, 3),
-        verdict="caution",
-        accuracy=Estimate(0.75, 0.62, 0.85, "labels"),
     )
     expected = more_labels(result.accuracy, VERIFIED_WIDTH)
     assert 0 < expected < labels_needed(0.7, population=len(result.probabilities))
