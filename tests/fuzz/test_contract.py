@@ -71,7 +71,6 @@ NOT_REACHED = {
     "_core/files.py:_remove_leftovers": "locks leftovers of killed writes",
     "_core/safe_reading.py:read_bytes": "a reader itself",
     "evidence.py:collect": "results of its own jobs",
-    "harness/speed.py:rows_in": "a file of the repository",
     "monitor/snapshots.py:_content_of": "compares a checksum",
     "trials/graph_names.py:content": "compares a checksum",
 }
