@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -14,7 +15,6 @@ from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.theory import csbm
 
-_DRAWN = {"degree": 8, "homophily": 0.75, "snr": 0.5, "num_classes": 3, "num_features": 8}
 _OVERCONFIDENT = 4.0
 
 
@@ -53,8 +53,9 @@ def check(calibrator: Calibrator, graph: Graph | None = None, other: Graph | Non
     graphtemper.errors.InputError: Sharpen() gives probabilities whose rows do not sum to one.
     """
     _check_facts(calibrator)
-    graph = graph if graph is not None else csbm.sample(500, **_DRAWN, seed=0)
-    other = other if other is not None else csbm.sample(300, **_DRAWN, seed=1)
+    drawn = partial(csbm.sample, degree=8, homophily=0.75, snr=0.5, num_classes=3, num_features=8)
+    graph = graph if graph is not None else drawn(500, seed=0)
+    other = other if other is not None else drawn(300, seed=1)
     if graph.labels is None:
         raise errors.no_labels("check takes a labelled graph.")
     predictor = getattr(calibrator, "predictor", None) or _nearest_mean(graph)

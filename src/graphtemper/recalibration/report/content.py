@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from importlib import resources
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors
 from graphtemper import metrics as scores
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
@@ -29,7 +27,6 @@ from graphtemper.recalibration.verdict import LEVEL
 from graphtemper.temperature.scaling import nearest_temperature
 
 SCHEMA = "graphtemper.report/3"
-SchemaName = Literal["report", "recalibration"]
 Row = dict[str, Any]
 Errors = dict[str, FloatArray] | None
 """Each node's probability of a wrong prediction: ``value``, and ``low`` and ``high`` at the ends of
@@ -124,23 +121,6 @@ def content(
         values["metrics"] = decided.content_of(metrics, lambda k: class_name(result.class_names, k))
     rounded: Row = _rounded(values | {name: numbers[name] for name in shown})
     return rounded
-
-
-def schema(of: SchemaName = "report") -> Row:
-    """Return the JSON schema (draft 2020-12) of a report, or of `Recalibration.to_dict`.
-
-    Examples
-    --------
-    >>> schema()["properties"]["schema"]["const"]
-    'graphtemper.report/3'
-    >>> schema("recalibration")["properties"]["direction"]["enum"]
-    ['over-confident', 'under-confident', 'calibrated', 'unknown']
-    """
-    if of not in get_args(SchemaName):
-        raise errors.choice(f"there is no schema of {of!r:.40}; choose report or recalibration.")
-    file = resources.files("graphtemper.recalibration.report").joinpath(f"{of}_schema.json")
-    parsed: Row = json.loads(file.read_text("utf-8"))
-    return parsed
 
 
 def _source(result: Recalibration) -> Row:
