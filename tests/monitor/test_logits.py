@@ -1,4 +1,4 @@
-"""Snapshots of logits: the estimate of `recalibrate` on logits in files, in one pass and without a file."""
+"""Snapshots of logits: the estimate of logits in files, in one pass and without a file."""
 
 import json
 
@@ -35,7 +35,7 @@ def logits_of(watched, day):
 def test_an_answer_is_that_of_a_stored_recalibration(watched, logits_of, watch, tmp_path):
     path = write(tmp_path / "day1", logits_of(1))
     entry = watch.add(None, path)
-    known = recalibrate_stored(path, watched[1], tmp_path / "answer")
+    known = recalibrate(path, None, watched[1], out=tmp_path / "answer")
     estimate = known.accuracy
     assert (entry.accuracy, entry.low, entry.high) == (estimate.value, estimate.low, estimate.high)
     assert (entry.temperature, entry.slope) == (known.temperature, known.slope)

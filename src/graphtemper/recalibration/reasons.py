@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from graphtemper.signals.sample import Sampled
 
 
 class ReasonCode(StrEnum):
@@ -142,36 +138,3 @@ class Reason:
     def to_dict(self) -> dict[str, str]:
         """Return the code and the text as plain strings."""
         return {"code": self.code.value, "text": self.text}
-
-
-def whole_graph_run() -> Reason:
-    """Return the reason of a model that ran on the whole graph in spite of given logits."""
-    text = (
-        "the model ran on the whole graph, because what it reads for a useful sample of nodes is "
-        "most of it."
-    )
-    return Reason(ReasonCode.WHOLE_GRAPH_RUN, text)
-
-
-def sampled_run(found: Sampled) -> Reason:
-    """Return the reason of a model whose evidence is from a sample of nodes and links."""
-    nodes = found.num_nodes
-    text = (
-        f"the model ran on {nodes:,} sampled nodes and {found.num_links:,} sampled links, with all "
-        f"nodes within {found.depth} edges."
-    )
-    if found.replaced:
-        text += (
-            f" {found.replaced:,} nodes, {found.replaced / nodes:.1%} of the sample, reach more "
-            f"than {found.most_edges:,} edges, and others of their strata took their places."
-        )
-    return Reason(ReasonCode.SAMPLE_RUN, text)
-
-
-def earlier_labels(known: int, nodes: int, environments: int) -> Reason:
-    """Return the reason of earlier labels; ``environments`` were learned with such labels."""
-    use = f"{environments} environments show what they are worth"
-    if not environments:
-        use = "they help to read new labels, but no environment shows what they are worth alone"
-    text = f"{known:,} of {nodes:,} nodes have an earlier label; {use}."
-    return Reason(ReasonCode.EARLIER_LABELS, text)

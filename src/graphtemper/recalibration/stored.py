@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read_evidence, sampling_variance
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import streaming
-from graphtemper.recalibration.reasons import Reason, ReasonCode, sampled_run
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.recalibration.streaming import sums_of, survey
+from graphtemper.recalibration.verdict import sampled_run
 from graphtemper.scale.engine import SERIAL, Engine, OnDask
 from graphtemper.scale.logit_tables import LogitParts, LogitPlace, open_logits, read_logits
 from graphtemper.scale.output import atomic_directory, write_parts
@@ -96,17 +97,19 @@ class StoredJob:
             return self.answer()
         place = Path(out).absolute()
         with atomic_directory(place) as folder:
-            answer = self.answer()
+            found = self.answer()
             self.progress("writing probabilities", 90, 100)
-            calibrated = partial(probabilities_at, temperature=answer.temperature)
+            calibrated = partial(probabilities_at, temperature=found.temperature)
             confidence = write_parts(self.engine, self.parts, calibrated, folder)
-            answer = replace(answer, mean_confidence=(answer.mean_confidence[0], confidence))
+            means = found.answer.claimed, confidence
+            stored = StoredRecalibration(
+                found.reading, found.answer, means, passes=found.passes, out=place
+            )
             names = sorted(item.name for item in folder.iterdir() if item.name[0] != ".")
-            text = json.dumps(answer.to_dict() | {"parts": names}, indent=1, allow_nan=False)
+            text = json.dumps(stored.to_dict() | {"parts": names}, indent=1, allow_nan=False)
             (folder / ANSWER).write_text(f"{text}\n", "utf-8")
         self.progress("finished", 100, 100)
-        known = {item.name: getattr(answer, item.name) for item in fields(answer)}
-        return StoredRecalibration(**known, out=place)
+        return stored
 
     @property
     def parts(self) -> LogitParts:
@@ -140,10 +143,11 @@ class StoredJob:
 
     def _loaded(self, model: Predictor, graph: StoredGraph) -> Recalibration:
         logits = read_logits(self.logits, graph.num_nodes, self.card.num_classes)
-        loaded, none = load(self.engine, graph), np.empty((0, 0))
-        result = self.in_memory(model, loaded, self.card, seed=self.seed, logits=logits)
-        rows = np.empty(0, np.int64)
-        return replace(result, graph=None, logits=none, probabilities=none, nodes=rows)
+        loaded = load(self.engine, graph)
+        found = self.in_memory(model, loaded, self.card, seed=self.seed, logits=logits)
+        return Recalibration(
+            found.reading, found.answer, found.mean_confidence, passes=found.passes
+        )
 
     def _of_sample(self, model: Predictor, graph: StoredGraph) -> Recalibration:
         engine, card, parts = self.engine, self.card, self.parts
@@ -175,8 +179,9 @@ class StoredJob:
         measured = replace(measured, second_agreement=found.evidence.second_agreement)
         reading = read_evidence(card, measured, graph.num_nodes, moments, sums.flat)
         variance = sampling_variance(reading, found.num_nodes, int(found.worth))
-        answer = streaming.answer(engine, parts, sums, replace(reading, sampled=variance))
-        return replace(answer, reasons=[*answer.reasons, sampled_run(found)])
+        reading = replace(reading, sampled=variance)
+        answer = streaming.answer(engine, parts, sums, reading).saying(sampled_run(found))
+        return Recalibration(reading, answer, (answer.claimed, answer.claimed))
 
     def _of_logits(self) -> Recalibration:
         """Return the answer about logits alone, or with features.
@@ -187,16 +192,14 @@ class StoredJob:
         sums = sums_of(engine, parts, card.probe)
         if self.graph is not None:
             moments = moments_of(engine, self.graph)
-        measured = sums.logits.evidence(None, 0.0)
+        measured = sums.logits.evidence(None, None)  # both need a graph
         reading = read_evidence(card, measured, sums.logits.moments.count, moments, sums.flat)
         answer = streaming.answer(engine, parts, sums, reading)
-        # The mean degree needs a graph.
-        signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}
-        if moments is not None:
-            return replace(answer, signals=signals)
-        verdict = "caution" if answer.verdict == "trust" else answer.verdict
-        reasons = [*answer.reasons, Reason(ReasonCode.FEATURES_UNKNOWN, _BLIND)]
-        return replace(answer, signals=signals, verdict=verdict, reasons=reasons)
+        if moments is None:
+            answer = answer.saying(Reason(ReasonCode.FEATURES_UNKNOWN, _BLIND))
+            if answer.verdict == "trust":
+                answer = replace(answer, verdict="caution")
+        return Recalibration(reading, answer, (answer.claimed, answer.claimed))
 
 
 def engine_of(client: Any) -> Engine:

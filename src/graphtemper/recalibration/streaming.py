@@ -14,8 +14,7 @@ from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import mixed, stream
 from graphtemper.card.reading import Reading
-from graphtemper.recalibration.answer import from_atlas
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.answer import Answer, from_reading
 from graphtemper.scale.confidence_sketch import REACH, ConfidenceSketch
 from graphtemper.scale.engine import Engine, each
 from graphtemper.scale.logit_tables import LogitParts, as_numbers, check_all
@@ -122,7 +121,7 @@ def _seen(names: Any, logits: FloatArray, *, probe: Probe, size: int, salt: Any,
     return Streamed.of(names, logits, probe), nodes, classes, nodes[inside], logits[inside]
 
 
-def answer(engine: Engine, parts: LogitParts, sums: Streamed, reading: Reading) -> Recalibration:
+def answer(engine: Engine, parts: LogitParts, sums: Streamed, reading: Reading) -> Answer:
     """Return the answer of the atlas about logits in parts, as `recalibrate` gives it."""
     unit, over = reading.card.probe.temperature, partial(over_batches, engine, parts)
 
@@ -134,7 +133,7 @@ def answer(engine: Engine, parts: LogitParts, sums: Streamed, reading: Reading) 
         found = nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
         return unit * found[0], found[1]
 
-    return from_atlas(reading, match)
+    return from_reading(reading, match)
 
 
 def _match(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) -> float:
