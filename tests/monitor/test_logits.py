@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
+from graphtemper import recalibrate
 from graphtemper.cli import app
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.snapshots import find_logits, find_snapshots
