@@ -14,8 +14,9 @@ estimator            reads at the target                         carries
 from __future__ import annotations
 
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.atc import ATC
-from graphtemper.estimators.base import Estimator
+from graphtemper.estimators.base import Carried, Estimator, correct, share_estimate
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE
 from graphtemper.estimators.transport import COT
@@ -25,7 +26,11 @@ __all__ = [
     "COT",
     "GDE",
     "AverageConfidence",
+    "Carried",
     "DoC",
     "Estimate",
     "Estimator",
+    "HasParameters",
+    "correct",
+    "share_estimate",
 ]

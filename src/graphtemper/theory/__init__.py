@@ -17,7 +17,11 @@ from graphtemper.theory.closed_forms import (
     slope_self_loop,
     temperature_covariate,
 )
-from graphtemper.theory.finite_degree import finite_degree_temperature
+from graphtemper.theory.finite_degree import (
+    finite_degree_accuracy,
+    finite_degree_ece,
+    finite_degree_temperature,
+)
 from graphtemper.theory.gaussian import (
     mean_abs_logit,
     population_accuracy,
@@ -29,6 +33,8 @@ from graphtemper.theory.gaussian import (
 __all__ = [
     "aggregated_moments",
     "ece_bound",
+    "finite_degree_accuracy",
+    "finite_degree_ece",
     "finite_degree_temperature",
     "mean_abs_logit",
     "optimal_temperature",

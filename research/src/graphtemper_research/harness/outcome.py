@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import errors
-from graphtemper._core.files import atomic_write
-from graphtemper._core.printable import printable
 from graphtemper.errors import FileError
 from graphtemper_research.harness import provenance
 from graphtemper_research.harness.frame import Row
@@ -170,8 +169,9 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise errors.write(f"cannot make the folder {path.parent}: {reason}.") from error
-    with atomic_write(path) as stream:
-        stream.write(text.encode("utf-8"))
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, "utf-8")
+    part.replace(path)
 
 
 def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
@@ -282,7 +282,7 @@ def csv_cell(text: str) -> str:
     >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell("cora")
     ("'=HYPERLINK(1)", '-0.5', 'cora')
     """
-    safe = printable(text)
+    safe = "".join(letter if letter.isprintable() else " " for letter in text)
     if not safe.startswith(_FORMULA):
         return safe
     try:

@@ -41,6 +41,7 @@ NOT_MEASURING = (
     "graphtemper_research.harness.pictures",
     "graphtemper_research.harness.provenance",
     "graphtemper_research.harness.runner",
+    "graphtemper_research.harness.style",
     "graphtemper_research.harness.uses",
     "graphtemper_research.numbers",
 )
