@@ -1,5 +1,6 @@
 # On a fresh machine with python3, make and pip:
 #   make demo    run the main job on an embedded graph
+#   make check   check a change: style, types and the tests that it touches
 #   make test    run all checks and tests, except those of `make nightly` and `make slow`
 #   make docs    build the documentation site
 # The first run of each creates .venv; later runs start at once.
@@ -12,30 +13,34 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly browser slow paper bench evidence scaling clean
+.PHONY: check demo docs lock locked licences audit faults mutation test test-core lint types unit nightly browser slow paper bench evidence release-check scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-
-# The compiled loops, or one line that says why they could not be built.
-kernels:
-	@$(PYTHON) hatch_build.py
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[plots,report]'
 	@touch $@
 
-# Everything comes from the lock by checksum, and nothing is resolved. LOCKED=0 installs the versions
-# of the constraints instead, where the lock has no file for the platform or the version of Python.
-# There torch comes first: as a dependency of another package, pip may choose a newer build with
-# gigabytes of CUDA libraries.
+# Everything comes from the lock by checksum, and nothing is resolved; then pip adds what the build of
+# torch that it found needs besides, such as CUDA libraries. LOCKED=0 installs the versions of the
+# constraints instead, where the lock has no file for the platform or the version of Python. There
+# torch comes first: as a dependency of another package, pip may choose a newer build with gigabytes of
+# CUDA libraries.
+define install_locked
+	$(1)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes \
+		--requirement requirements-test.lock
+	$(1)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(1)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--editable . --editable ./research
+endef
 LOCKED ?= 1
 $(VENV)/.test: pyproject.toml research/pyproject.toml constraints.txt requirements-test.lock | $(BIN)/python
 ifeq ($(LOCKED),0)
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[test]' --editable ./research
 else
-	$(BIN)/python scripts/install_locked.py $(BIN)/python
+	$(call install_locked,$(BIN))
 endif
 	@touch $@ $(VENV)/.demo
 
@@ -50,34 +55,36 @@ $(VENV)/.bench: $(VENV)/.test
 	$(PIP) --editable '.[bench]'
 	@touch $@
 
-# The same packages in a separate venv, to try a new lock. scripts/lock.py writes the lock.
+# The lock, by uv. WHEELS names builds that are not on the package index, as one of torch for CPUs.
+lock: | $(BIN)/python
+	$(PIP) uv
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lock.py $(WHEELS)
+
+# The same packages in a separate venv, to try a new lock.
 locked:
 	$(PYTHON) -m venv .venv-locked
-	.venv-locked/bin/python scripts/install_locked.py .venv-locked/bin/python
+	$(call install_locked,.venv-locked/bin)
 	.venv-locked/bin/python -m pip check
 
-# Known vulnerabilities of the packages in the lock. Needs the network.
-audit: | $(BIN)/python
+# docs/licences.md, from the metadata of what the tests install.
+licences: $(VENV)/.test
 	$(PYTHON) -m venv .venv-audit
-	$(BIN)/python scripts/audit.py .venv-audit/bin/python
+	.venv-audit/bin/python -m pip install --quiet pip-licenses
+	(sed '/^|/,$$d' docs/licences.md; .venv-audit/bin/pip-licenses --python $(BIN)/python --from mixed --order name \
+		--format markdown --ignore-packages graphtemper graphtemper-research pip setuptools wheel) > .venv-audit/page
+	mv .venv-audit/page docs/licences.md
+
+# Known vulnerabilities of the packages in the lock; fails also if one could not be looked up.
+audit:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet pip-audit
+	.venv-audit/bin/pip-audit --requirement requirements-test.lock --require-hashes --disable-pip --strict
 
 # Kill and interrupt commands, run two at once, fill the disk: the long form of
 # tests/project/test_faults.py.
 faults: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
-
-# Search for files that break a reader, a minute for each; artifacts/fuzz keeps what was found, and the
-# next run continues there. SECONDS_EACH=600 searches longer.
-SECONDS_EACH ?= 60
-fuzz: $(VENV)/.test
-	$(PYTHON) -m venv .venv-fuzz
-	echo 'atheris==3.0.0 --hash=sha256:8a5c8a781467c187da40fd29139784193e2647058831f837f675d0bb8cbd8746' \
-		> .venv-fuzz/requirements.txt
-	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
-		--target .venv-fuzz/atheris --upgrade --requirement .venv-fuzz/requirements.txt
-	PYTHONPATH=.venv-fuzz/atheris OPENBLAS_NUM_THREADS=1 \
-		$(BIN)/python scripts/fuzz.py --seconds $(SECONDS_EACH) 2> .venv-fuzz/log
 
 # Change the core in small ways and list the changes that no test notices, in about an hour. The version
 # of cosmic-ray is fixed, because the sample depends on the changes that it can make.
@@ -97,8 +104,12 @@ docs: $(VENV)/.test
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
 	@echo "Start page: docs/_build/html/index.html"
 
-demo: $(VENV)/.demo kernels
+demo: $(VENV)/.demo
 	$(BIN)/graphtemper demo
+
+# Style, layers, types and the tests of what differs from main: a minute and a half at most.
+check: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/check.py
 
 # Types and documentation beside each other; each of them uses one core.
 test: lint
@@ -117,16 +128,16 @@ types: $(VENV)/.test
 # Two workers. The tests of a file run on one of them, so that its fixtures are made once. Tests of the
 # site are skipped where `make docs` has not run.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
-unit: $(VENV)/.test kernels
+unit: $(VENV)/.test
 	$(PYTEST) -m 'not slow and not nightly' --durations=30
 
 # Hostile files, wheels, clusters, browsers and faults: what costs much and breaks rarely.
-nightly: $(VENV)/.test kernels $(VENV)/.chromium docs
+nightly: $(VENV)/.test $(VENV)/.chromium docs
 	GRAPHTEMPER_FUZZ=100 $(PYTEST) -m 'nightly and not slow'
 	$(MAKE) faults
 
 # The library without torch and without extras, in under three minutes.
-test-core: $(CORE)/.core kernels
+test-core: $(CORE)/.core
 	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
 
 browser: $(VENV)/.test docs
@@ -139,22 +150,27 @@ slow: $(VENV)/.test
 paper: $(VENV)/.test
 	$(BIN)/graphtemper paper all --out docs/results --results docs/results.md
 
-bench: $(VENV)/.bench kernels
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m graphtemper_research.pages
 
-# Every committed result, by the current code: about two hours of two cores, then half an hour of speed,
+# Every committed result whose code has changed: about two hours of two cores for all, then half an hour of speed,
 # which is measured with nothing beside it. Large graphs (docs/scale.md) are measured apart: `python -m
 # benchmarks.large` draws them first, which needs 20 GB of disk.
-evidence: $(VENV)/.bench kernels
+evidence: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
 	$(BIN)/python -m graphtemper_research.trials.months README.md docs/results
-	$(BIN)/python -m graphtemper_research.pages
 	$(BIN)/python -m benchmarks.modules
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m graphtemper_research.pages
 
-scaling: $(VENV)/.test kernels
+# Which results are of other code than this, for `make evidence` to measure; a release has none.
+release-check: $(VENV)/.test
+	$(BIN)/python -m graphtemper_research.evidence --check
+
+scaling: $(VENV)/.test
 	$(BIN)/python -m benchmarks.scaling
 
 clean:
-	rm -rf $(VENV) .venv-locked .venv-audit .venv-fuzz .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated docs/gallery/generated
+	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated docs/gallery/generated

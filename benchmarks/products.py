@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from scipy.linalg.blas import daxpy
 
 from graphtemper import Graph
 from graphtemper._core.reproducible import num_cores
-from graphtemper.graph import ordering
 from graphtemper.graph.operators import multiply, operator
 
 DEGREE, REACH = 20, 200
@@ -63,17 +61,13 @@ def product_rows(num_nodes: int) -> list[Row]:
     bandwidth, rows = triad_bandwidth(), []
     for name, make in GRAPHS.items():
         graph = make(num_nodes)
-        start = time.process_time()
         matrix = operator(graph)
-        setup = time.process_time() - start
         for width in (10, 100):
-            rows += _rows(name, matrix, width, bandwidth, setup)
+            rows += _rows(name, matrix, width, bandwidth)
     return rows
 
 
-def _rows(
-    name: str, matrix: sp.csr_matrix, width: int, bandwidth: float, setup: float
-) -> list[Row]:
+def _rows(name: str, matrix: sp.csr_matrix, width: int, bandwidth: float) -> list[Row]:
     x = np.random.default_rng(0).standard_normal((matrix.shape[0], width)).astype(np.float32)
     threads = num_cores()
     jobs: dict[str, Any] = {
@@ -96,14 +90,8 @@ def _rows(
     times = race(jobs, 3)
     ours = times.pop("ours")
     size = f"{name}, {matrix.shape[0]:,} nodes, {matrix.nnz:,} non-zeros, {width} columns"
-    if ordering.known(matrix) is None:
-        share = traffic(matrix, width) / (ours * threads) / bandwidth
-        note = f"{share:.0%} of the bandwidth of a triad ({bandwidth / 1e9:.1f} GB/s a thread)"
-        least = 4
-    else:
-        note = f"operator and order made in {setup:.1f} s of CPU, not counted"
-        least = 8
-    bars = {"SciPy, one thread": least, "torch CSR, int32": 1} if width == 10 else {}
+    share = traffic(matrix, width) / (ours * threads) / bandwidth
+    note = f"{share:.0%} of the bandwidth of a triad ({bandwidth / 1e9:.1f} GB/s a thread)"
     return [
         Row(
             "S X",
@@ -112,8 +100,6 @@ def _rows(
             peer,
             theirs,
             note=note,
-            bar=f"at least {bars[peer]} x faster" if peer in bars else "",
-            met=theirs >= bars[peer] * ours if peer in bars else None,
         )
         for peer, theirs in times.items()
     ]

@@ -24,7 +24,7 @@ def setup(app):
 def values(root: Path) -> dict[str, str]:
     """Return the substitutions, in Markdown."""
     from graphtemper import ReasonCode
-    from graphtemper.recalibration.report.content import schema
+    from graphtemper.recalibration.report.schema import schema
 
     codes = [f"| `{code.value}` | {code.meaning} |" for code in ReasonCode]
     return {

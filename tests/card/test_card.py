@@ -496,11 +496,8 @@ def test_notebooks_show_the_summary(card):
     assert f"accuracy {card.reference.accuracy:.3f}" in html
 
 
-def test_an_observation_is_read_at_the_source_temperature_only(card, graph, model):
-    observation = Observation(model, graph, NODES)
-    assert read(card, observation.at(card.temperature)).num_nodes == NODES.size
-    with pytest.raises(InputError):
-        read(card, observation)
+def test_a_reading_counts_the_nodes_that_were_observed(card, graph, model):
+    assert read(card, Observation(model, graph, NODES)).num_nodes == NODES.size
 
 
 def test_the_response_is_computed_once_per_card(card):

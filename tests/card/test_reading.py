@@ -40,12 +40,12 @@ def moved(card, model):
     """A target whose feature means have moved."""
     graph = block_model(5)
     graph = graph.replace(features=graph.features + np.linspace(0.5, 1.5, graph.num_features))
-    return read(card, Observation(model, graph).at(card.temperature))
+    return read(card, Observation(model, graph))
 
 
 def test_moved_feature_means_leave_the_atlas_for_the_rule(card, model, moved):
     graph = block_model(5)
-    here = read(card, Observation(model, graph).at(card.temperature))
+    here = read(card, Observation(model, graph))
     assert here.moved_fraction < 0.3
     assert moved.moved_fraction == 1.0
     assert moved.prior.centre == moved.natural_centre
@@ -82,7 +82,7 @@ def test_disagreement_lowers_the_answer_and_agreement_does_not_raise_it(moved):
 def test_without_features_the_interval_is_not_narrower(card, model):
     """Unknown features may have moved, so less knowledge never gives a narrower interval."""
     graph = block_model(5)
-    known = read(card, Observation(model(graph), graph).at(card.temperature))
+    known = read(card, Observation(model(graph), graph))
     unknown = read_evidence(card, known.evidence, known.num_nodes, None, flat=False)
     assert unknown.moved_fraction == 1.0
     assert unknown.prior.deviation > known.prior.deviation

@@ -8,7 +8,7 @@ from tests.helpers import FEW_SHIFTS
 
 from graphtemper import SourceCard, csbm, errors
 from graphtemper.models import SIGN
-from graphtemper.recalibration.report.content import schema
+from graphtemper.recalibration.report.schema import schema
 
 
 @pytest.fixture(scope="module")

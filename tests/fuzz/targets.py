@@ -17,7 +17,10 @@ from graphtemper import Graph, LabelSession, SourceCard, csbm, models, recalibra
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
-from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
+from graphtemper.monitor import Entry
+from graphtemper.monitor.log import Labelled, Log, Missed
+from graphtemper.monitor.record import track_record
+from graphtemper.monitor.snapshots import find_logits
 from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
@@ -54,16 +57,13 @@ class Target:
 
 
 def read_log(path):
-    log = Log(path, "card")
-    return (
-        *(log.entries(), log.missed(), log.reported("drop")),
-        *(log.history(), track_record(log), log.learned()),
-    )
+    log = Log(path, {"card": "card"}).read()
+    return log.answers, log.missed, log.reported("drop"), track_record(log), log.cards
 
 
 def write_log(path):
     """Write a log with late labels."""
-    log = Log(path, "card")
+    log = Log(path, {"card": "card"})
     log.append(replace(ENTRY, name="a", when="2026-05"), [Missed("b", "damaged")])
     log.append(replace(ENTRY, name="c", stamp="s"))
     again = replace(ENTRY, name="c", revision=1)
@@ -72,7 +72,7 @@ def write_log(path):
 
 def read_watched(path):
     (snapshot,) = find_logits([path], 2)
-    parts = snapshot.load()
+    parts = snapshot.load(2)
     batches = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
     assert all(np.isfinite(logits).all() for logits in batches)
 

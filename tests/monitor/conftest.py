@@ -5,7 +5,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm
 from graphtemper.models import SIGN
-from graphtemper.monitor import Snapshot, Standing
+from graphtemper.monitor import Standing, Watch
 
 
 @pytest.fixture(scope="session")
@@ -17,22 +17,16 @@ def day():
 
 
 @pytest.fixture(scope="session")
-def shots(day):
-    def make(count, homophily=0.85, first=0):
-        return [
-            Snapshot(f"day{k}", f"{k}", lambda k=k: day(k, homophily))
-            for k in range(first, first + count)
-        ]
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def watched():
     source = csbm.sample(800, 6, 0.85, 1.5, num_features=4, seed=1)
     model = SIGN(hops=1).fit(source, np.arange(400))
     card = SourceCard.build(model, source, np.arange(400, 800), compositions=4)
     return model, card
+
+
+@pytest.fixture
+def watch(watched, tmp_path):
+    return Watch(tmp_path / "watch.sqlite", watched[1])
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper.monitor import Entry, alarms
-from graphtemper.monitor.change import capital, changes
+from graphtemper.monitor import Entry
+from graphtemper.monitor.change import alarms, capital, changes
 
 
 def test_ranks_make_a_martingale():

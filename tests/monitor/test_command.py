@@ -18,7 +18,7 @@ from graphtemper import SourceCard, csbm, metrics, models, temperature
 from graphtemper.cli import app
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
-from graphtemper.monitor import Log, fingerprint
+from graphtemper.monitor import Watch
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.log import VERDICTS
 
@@ -76,8 +76,7 @@ def test_the_columns_of_another_models_card_are_not_said_to_be_those_of_the_grap
 def test_output_for_people(folder, capsys):
     run("--log", "watch.sqlite", "--prometheus", "watch.prom")
     output = capsys.readouterr().out
-    card = fingerprint(SourceCard.load("model.card.json"))
-    entries = Log("watch.sqlite", card).entries()
+    entries = Watch("watch.sqlite", SourceCard.load("model.card.json")).standing.answers
     newest, counts = entries[-1], Counter(entry.verdict for entry in entries)
     assert newest.reasons
     assert all(f"- {reason}"[:40] in output for reason in newest.reasons)
@@ -125,10 +124,26 @@ def test_a_damaged_snapshot_has_its_own_exit_code(folder, day, capsys):
     assert "Not measured" in page
     assert "damaged" in page
     assert 'unread_snapshots{watch="monitor"} 1\n' in (folder / "watch.prom").read_text()
-    run("--page", "watch.html", "--prometheus", "watch.prom")  # it is recorded as missed now
-    assert "Not measured: day11" not in capsys.readouterr().out
-    assert "day11.npz" in (folder / "watch.html").read_text("utf-8")
+    (folder / "days" / "day11.npz").unlink()  # it stays in the exit code also without its file
+    assert stopped() == 4
+    assert "Not measured: day11" in capsys.readouterr().out
+    with raises("missing"):
+        run("--forget", "dya11.npz")
+    run("--forget", "day11.npz", "--page", "watch.html", "--prometheus", "watch.prom")
+    assert "day11" not in capsys.readouterr().out + (folder / "watch.html").read_text("utf-8")
     assert 'unread_snapshots{watch="monitor"} 0\n' in (folder / "watch.prom").read_text()
+
+
+def test_a_missed_snapshot_is_measured_once_it_is_repaired(folder, day, capsys):
+    for number in (11, 12):
+        day(number).save(folder / "days" / f"day{number}.npz")
+    spoil(folder / "days" / "day11.npz")
+    assert [stopped(), stopped()] == [4, 4]
+    day(11).save(folder / "days" / "day11.npz")
+    capsys.readouterr()
+    run("--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["added"], told["newest"]["name"]) == (["day11.npz"], "day12.npz")
 
 
 def test_a_closed_gate_comes_before_a_damaged_snapshot(folder, day, capsys):
@@ -187,7 +202,7 @@ def test_gates_have_their_own_exit_code(folder, capsys, gate, code):
     with pytest.raises(SystemExit) as stop:
         run("--fail-on", gate)
     assert stop.value.code == code
-    assert f"gate closed: {gate}: on day10.npz accuracy is" in capsys.readouterr().err
+    assert f"gate closed: {gate}: on day2.npz accuracy is" in capsys.readouterr().err
 
 
 def stopped(*words):
@@ -202,13 +217,12 @@ def stopped(*words):
 def test_an_alarm_is_not_lost_with_the_run_that_found_it(folder, day, monkeypatch):
     standing = importlib.import_module("graphtemper.monitor.standing")
     monkeypatch.setattr(standing, "alarms", lambda *arguments: [Change(1, "accuracy", 120.0)])
-    page = importlib.import_module("graphtemper.monitor")
 
     def full(*arguments):
         raise FileError("the disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(page, "write_page", full)
+        patch.setattr(Watch, "page", full)
         with pytest.raises(FileError):
             run("--fail-on", "change", "--page", "watch.html")
     day(11).save(folder / "days" / "day11.npz")
@@ -281,9 +295,10 @@ def test_no_odd_snapshot_ends_a_watch(folder, watched, day, capsys):
     assert output["added"] == ["a.npy", "m.npy", "zz.npy"]
     assert len(output["missed"]) == odd
     assert all(item["reason"] for item in output["missed"])
-    app(words, exit_on_error=False, result_action="return_value")
+    with pytest.raises(SystemExit):
+        app(words, exit_on_error=False, result_action="return_value")
     again = json.loads(capsys.readouterr().out)
-    assert again["added"] == again["missed"] == []
+    assert (again["added"], len(again["missed"])) == ([], odd)
 
 
 LABELS = ["monitor", "labels", "days", "--predict", "model.npz", "--card", "model.card.json"]
@@ -406,7 +421,7 @@ def test_bad_tables_of_labels(folder, day, text, error):
     (folder / "bad.csv").write_text(text)
     with raises(error):
         add("--of", "day10.npz", "--labels", "bad.csv")
-    assert Log("monitor.sqlite", fingerprint(SourceCard.load("model.card.json"))).labelled() == []
+    assert Watch("monitor.sqlite", SourceCard.load("model.card.json")).standing.record == []
 
 
 def test_labels_never_replace_what_is_read(folder):
@@ -470,7 +485,7 @@ def test_metrics_of_decisions_are_columns_and_gates(folder, day, capsys):
     assert "Precision at 9 " in capsys.readouterr().out
     add("--of", "day2.npz", "--page", "w.html", "--json")
     scored = json.loads(capsys.readouterr().out)["labels"]["metrics"]
-    first = Log("monitor.sqlite", fingerprint(SourceCard.load("model.card.json"))).entries()[0]
+    first = Watch("monitor.sqlite", SourceCard.load("model.card.json")).standing.first[0]
     graph = day(2)
     logits = models.load("model.npz")(graph)
     p = temperature.apply(logits, first.temperature)

@@ -7,8 +7,9 @@ import pytest
 from tests.helpers import raises
 
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.monitor import Entry, Labelled, drops, limits_of
-from graphtemper.monitor.drop import upper_bound
+from graphtemper.monitor import Entry
+from graphtemper.monitor.drop import drops, limits_of, upper_bound
+from graphtemper.monitor.log import Labelled
 from graphtemper.recalibration.gates import Gate
 
 SOURCE, DEVIATION, RATE = 0.9, 0.25, 0.1

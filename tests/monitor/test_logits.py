@@ -4,20 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
-from graphtemper import recalibrate
 from graphtemper.cli import app
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import (
-    Log,
-    LogitArray,
-    Snapshot,
-    alarms,
-    find_logits,
-    find_snapshots,
-    fingerprint,
-    follow,
-)
+from graphtemper.monitor.snapshots import find_logits, find_snapshots
 from graphtemper.scale import recalibrate as recalibrate_stored
 from graphtemper.scale.logits import logit_tables
 
@@ -33,40 +24,27 @@ def write(folder, logits, parts=3):
     return folder
 
 
+def names(found):
+    return [one.name for one in found]
+
+
 @pytest.fixture
 def logits_of(watched, day):
     return lambda number, homophily=0.85: watched[0](day(number, homophily)).astype(np.float64)
 
 
-@pytest.fixture
-def log(watched, tmp_path):
-    return Log(tmp_path / "watch.sqlite", fingerprint(watched[1]), kind="logits")
-
-
-def names(snapshots):
-    return [snapshot.name for snapshot in snapshots]
-
-
-def test_an_entry_is_what_recalibrate_says(watched, logits_of, log, tmp_path):
-    card = watched[1]
+def test_an_answer_is_that_of_a_stored_recalibration(watched, logits_of, watch, tmp_path):
     path = write(tmp_path / "day1", logits_of(1))
-    (entry,) = follow(None, find_logits([path], 2), card, log)
-    known = recalibrate_stored(path, card, tmp_path / "answer")
-    assert (entry.accuracy, entry.low, entry.high) == (
-        known.accuracy.value,
-        known.accuracy.low,
-        known.accuracy.high,
-    )
+    entry = watch.add(None, path)
+    known = recalibrate_stored(path, watched[1], tmp_path / "answer")
+    estimate = known.accuracy
+    assert (entry.accuracy, entry.low, entry.high) == (estimate.value, estimate.low, estimate.high)
     assert (entry.temperature, entry.slope) == (known.temperature, known.slope)
     assert (entry.verdict, entry.num_nodes) == (known.verdict, 400)
-    assert (list(entry.reasons), entry.signals) == (
-        [str(reason) for reason in known.reasons],
-        known.signals,
-    )
-    assert log.entries() == [entry]
+    assert entry.signals == known.signals
 
 
-def test_all_formats_give_the_same_numbers(watched, logits_of, log, tmp_path, monkeypatch):
+def test_all_formats_give_the_same_numbers(logits_of, watch, tmp_path, monkeypatch):
     monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 100)  # several batches of each
     logits = logits_of(1)
     write(tmp_path / "all" / "1", logits)
@@ -75,25 +53,12 @@ def test_all_formats_give_the_same_numbers(watched, logits_of, log, tmp_path, mo
     np.save(tmp_path / "4.npy", np.asfortranarray(logits))
     np.savez(tmp_path / "5.npz", logits=logits)
     places = [tmp_path / "all", *sorted(tmp_path.glob("*.*p*"))]
-    entries = list(follow(None, find_logits(places, 2), watched[1], log))
+    entries = watch.follow(None, places).added
     assert names(entries) == ["1", "2.parquet", "3.npy", "4.npy", "5.npz"]
     for entry in entries[1:]:
         assert entry.accuracy == pytest.approx(entries[0].accuracy, rel=1e-12)
         assert entry.temperature == pytest.approx(entries[0].temperature, rel=1e-9)
         assert entry.signals == pytest.approx(entries[0].signals, rel=1e-9)
-
-
-def test_without_the_graph_only_feature_signals_are_missing(watched, logits_of, day, log):
-    card = watched[1]
-    shot = Snapshot("day1", "1", lambda: LogitArray(logits_of(1), 2))
-    (entry,) = follow(None, [shot], card, log)
-    known = recalibrate(logits_of(1), day(1).replace(labels=None), card)
-    for name in ("confidence", "confident_share", "certain_share"):
-        assert entry.signals[name] == pytest.approx(known.signals[name], rel=1e-9)
-    # Unknown features may have moved, so the interval is not narrower than with the graph.
-    assert entry.high - entry.low > known.accuracy.high - known.accuracy.low
-    assert "log_degree" not in entry.signals
-    assert entry.verdict != "trust"
 
 
 def test_files_and_folders_that_are_snapshots(logits_of, tmp_path):
@@ -114,32 +79,23 @@ def test_files_and_folders_that_are_snapshots(logits_of, tmp_path):
         find_logits([], 2)
 
 
-def test_folders_with_the_names_of_spark(watched, logits_of, log, tmp_path):
+def test_folders_with_the_names_of_spark(logits_of, watch, tmp_path):
     for number in (1, 2):
         write(tmp_path / "days" / f"day{number}.parquet", logits_of(number))
     (tmp_path / "days" / "_SUCCESS").touch()
     (tmp_path / "days" / "day1.parquet" / "old.parquet").mkdir()  # a folder is no shard
     shots = find_logits([tmp_path / "days"], 2)
     assert names(shots) == ["day1.parquet", "day2.parquet"]
-    assert names(follow(None, shots, watched[1], log)) == ["day1.parquet", "day2.parquet"]
+    assert names(watch.follow(None, shots).added) == ["day1.parquet", "day2.parquet"]
     assert names(find_logits([tmp_path / "days" / "day2.parquet"], 2)) == ["day2.parquet"]
 
 
-def test_an_archive_called_npy(watched, logits_of, log, tmp_path):
-    np.savez(tmp_path / "day.npz", logits=logits_of(1))
-    (tmp_path / "day.npz").rename(tmp_path / "day.npy")
-    missed = []
-    shots = find_logits([tmp_path / "day.npy"], 2)
-    assert list(follow(None, shots, watched[1], log, missed=missed.append)) == []
-    assert names(missed) == ["day.npy"]
-
-
-def test_a_new_shard_is_another_content(watched, logits_of, log, tmp_path):
-    card, path = watched[1], write(tmp_path / "day1", logits_of(1))
-    list(follow(None, find_logits([path], 2), card, log))
+def test_a_new_shard_is_another_content(logits_of, watch, tmp_path):
+    path = write(tmp_path / "day1", logits_of(1))
+    watch.add(None, path)
     (path / "part-0.parquet").rename(path / "part-9.parquet")
-    with pytest.raises(InputError):
-        list(follow(None, find_logits([path], 2), card, log))
+    with raises("other-log"):
+        watch.add(None, path)
 
 
 @pytest.mark.parametrize(
@@ -154,46 +110,24 @@ def test_a_new_shard_is_another_content(watched, logits_of, log, tmp_path):
     ],
 )
 @pytest.mark.parametrize("suffix", ["npy", "npz"])
-def test_arrays_that_are_no_logits(watched, log, tmp_path, values, words, suffix):
+def test_arrays_that_are_no_logits(watch, tmp_path, values, words, suffix):
     path = tmp_path / f"day.{suffix}"
     np.save(path, values) if suffix == "npy" else np.savez(path, logits=values)
     with pytest.raises((FileError, InputError)):
-        list(follow(None, find_logits([path], 2), watched[1], log))
+        watch.add(None, path)
 
 
-def test_drift_of_logits_raises_an_alarm(watched, logits_of, log):
-    shots = [
-        Snapshot(f"{k}", f"{k}", lambda k=k: LogitArray(logits_of(k, 0.85 if k < 25 else 0.6), 2))
-        for k in range(60)
-    ]
-    entries = list(follow(None, shots, watched[1], log))
-    assert alarms(entries[:25], 0.05) == []
-    found = alarms(entries, 0.05)
-    assert found
-    assert 25 < found[0].position < 60
-
-
-def test_the_digest_covers_logits_alone(watched, logits_of, log, tmp_path):
+def test_the_content_is_the_logits_alone(logits_of, watch, tmp_path):
     """Labels and other columns may be removed, and shards merged, without another content."""
-    card, path = watched[1], tmp_path / "day1.parquet"
+    path = tmp_path / "day1.parquet"
     columns = {f"logit_{k}": column for k, column in enumerate(logits_of(1).T)}
     pq.write_table(pa.table(columns | {"label": np.arange(400)}), path)
-    (entry,) = follow(None, find_logits([path], 2), card, log)
+    watch.add(None, path)
     pq.write_table(pa.table(columns), path, row_group_size=50)
-    assert list(follow(None, find_logits([path], 2), card, log)) == []
-    assert Snapshot("", None, lambda: LogitArray(logits_of(1), 2)).checksum() == entry.digest
+    assert watch.follow(None, path) == ([], [])
     columns["logit_0"] = columns["logit_0"] + 1.0
     pq.write_table(pa.table(columns), path)
-    with pytest.raises(InputError):
-        list(follow(None, find_logits([path], 2), card, log))
-
-
-def test_kinds_are_not_mixed(watched, logits_of, log, shots, tmp_path):
-    model, card = watched
-    with pytest.raises(InputError):
-        follow(model, shots(1), card, log)
-    with pytest.raises(InputError):
-        follow(None, [], card, Log(tmp_path / "graphs.sqlite", fingerprint(card)))
+    assert names(watch.follow(None, path).missed) == ["day1.parquet"]
 
 
 @pytest.fixture

@@ -7,9 +7,13 @@ from dataclasses import replace
 import pytest
 
 from graphtemper.cli.monitor_output import Run, print_outcome
-from graphtemper.monitor import Drop, Entry, Labelled, LateLabels, Missed, Scored
+from graphtemper.monitor import Entry
 from graphtemper.monitor.change import Change
+from graphtemper.monitor.drop import Drop
+from graphtemper.monitor.log import Labelled, Missed
 from graphtemper.monitor.page import line_chart, render
+from graphtemper.monitor.record import Scored
+from graphtemper.monitor.watch import LateLabels
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
 ABSTAINED = replace(ENTRY, verdict="abstain", temperature=1.2345, slope=1.0)
@@ -47,7 +51,7 @@ def test_an_abstention_claims_no_accuracy_on_a_terminal(standing, capsys):
     entry = replace(ABSTAINED, name="new", accuracy=0.8731)
     scored = Scored(Labelled("new", 1, 10, 0.75, 0.0, 0.1, 0.1), entry, entry)
     run = Run([entry], [], LateLabels(scored, None, [], []))
-    print_outcome(standing([entry]), run, closed=[], written=[])
+    print_outcome(standing([entry]), run, written=[])
     printed = " ".join(capsys.readouterr().out.split())
     assert "On new accuracy is not known" in printed
     assert printed.count("not known (90 % interval 70.0% to 90.0%)") == 2

@@ -5,7 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.monitor import Drop, Entry, Labelled, Scored, exposition
+from graphtemper.monitor import Entry
+from graphtemper.monitor.drop import Drop
+from graphtemper.monitor.log import Labelled
+from graphtemper.monitor.prometheus import exposition
+from graphtemper.monitor.record import Scored
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
 LABEL = r"[a-z_]+=\"(?:[^\"\\\n]|\\[\\\"n])*\""

@@ -4,10 +4,12 @@ from itertools import chain, pairwise
 
 import numpy as np
 import pytest
+from tests.helpers import raises
 
 from graphtemper import Graph
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import find_snapshots, windows
+from graphtemper.monitor import Snapshot, windows
+from graphtemper.monitor.snapshots import find_snapshots, snapshots_of
 
 
 def test_the_digest_of_a_window_covers_its_content():
@@ -22,7 +24,7 @@ def test_the_digest_of_a_window_covers_its_content():
 def test_windows_cover_every_known_node_once():
     time = np.array([3, 1, 0, 2, 2, 5, 4, 9])
     g = Graph(features=np.arange(8.0)[:, None], edges=[[0, 1], [1, 3], [5, 7]], time=time)
-    evaluated = [s.load().features[s.nodes, 0].tolist() for s in windows(g, 3)]
+    evaluated = [s.load(2).features[s.nodes, 0].tolist() for s in windows(g, 3)]
     assert sorted(chain(*evaluated)) == [0, 1, 3, 4, 5, 6, 7]
     times = [[time[int(node)] for node in part] for part in evaluated]
     assert all(max(a) < min(b) for a, b in pairwise(times))
@@ -52,11 +54,11 @@ def test_folders_of_tables_are_graphs(tmp_path):
             (folder / "part.parquet").write_bytes(f"{name} {table}".encode())
     found = find_snapshots([tmp_path / "days"])
     assert [item.name for item in found] == ["day2", "day10"]
-    assert found[0].load().graph == tmp_path / "days" / "day2" / "edges"
-    before, stamp = found[0].checksum(), found[0].stamp()
-    assert before != found[1].checksum()
+    assert found[0].load(2).graph == tmp_path / "days" / "day2" / "edges"
+    before, stamp = found[0].checksum(found[0].load(2)), found[0].stamp()
+    assert before != found[1].checksum(found[1].load(2))
     (tmp_path / "days" / "day2" / "nodes" / "part.parquet").write_bytes(b"other")
-    assert found[0].checksum() != before
+    assert found[0].checksum(found[0].load(2)) != before
     assert found[0].stamp() != stamp
 
 
@@ -70,3 +72,8 @@ def test_files_are_sorted_by_date_or_else_by_name(tmp_path):
     found = find_snapshots([tmp_path / "s10.npz", tmp_path / "s2.npz"])
     assert [snapshot.name for snapshot in found] == ["s2.npz", "s10.npz"]
     assert [snapshot.when for snapshot in found] == [None, None]
+
+
+def test_snapshots_and_files_are_not_mixed(tmp_path):
+    with raises("wrong-type"):
+        snapshots_of([Snapshot("a", Graph), tmp_path / "b.npz"], 2)

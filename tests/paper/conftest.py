@@ -13,8 +13,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 def committed():
     """Return a function that reads a committed result.
 
-    Digests say whether the code is exactly the same (`tests/research/test_results.py`); here rows
-    that are measured again must be found in it, digit by digit.
+    Rows that are measured again must be found in it, digit by digit.
     """
     if not RESULTS.is_dir():
         pytest.skip("the committed results are not in this copy")

@@ -19,12 +19,13 @@ from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 
 def _answer(logits, accuracy, matched=1.0, novelty=0.5, verdict="trust", blind=False):
     """An answer of a card, and a reading of which nothing else is asked."""
-    reading = SimpleNamespace(novelty=novelty, flat=False, blind=blind, expected=None)
+    card = SimpleNamespace(temperature=1.0)
+    reading = SimpleNamespace(card=card, novelty=novelty, flat=False, blind=blind, expected=None)
     confidence = float(temperatures.apply(logits).max(axis=1).mean())
     return SimpleNamespace(
         reading=reading,
         accuracy=accuracy,
-        relative=matched,
+        temperature=matched,
         verdict=verdict,
         reasons=[],
         mean_confidence=(confidence, confidence),

@@ -98,7 +98,7 @@ def test_good_months_do_not_hide_a_fall_that_the_atlas_sees(card, model):
 
 
 def test_the_error_of_a_sample_widens_answers_from_environments(learned, model):
-    reading = read(learned[3], Observation(model, elsewhere(30)).at(learned[3].temperature))
+    reading = read(learned[3], Observation(model, elsewhere(30)))
     assert replace(reading, sampled=1.0).prior.deviation > reading.prior.deviation + 0.1
 
 

@@ -42,11 +42,11 @@ def test_diagnosis_reads_degree_and_classes_from_card_and_target(deployed):
     assert theory_slope(*homophilies, facts["source"]["snr"], 3)["slope"] == pytest.approx(expected)
 
 
-def answer(result, relative, low, high):
+def answer(result, warmer, low, high):
     """The same target with another temperature and another interval."""
     return replace(
         result,
-        relative=relative,
+        temperature=warmer * result.source_temperature,
         accuracy=Estimate((low + high) / 2, low, high, "test"),
         verdict="trust",
     )
@@ -57,7 +57,7 @@ def test_a_slope_is_shown_only_where_the_atlas_does_not_contradict_it(deployed):
     evidence = card.reference.evidence
     slope = theory_slope(result.signals["homophily"], evidence.homophily, evidence.snr, 3)["slope"]
     assert 0 < slope < 0.95
-    implied = temperature.apply(result.logits, 1 / slope).max(axis=1).mean()
+    implied = temperature.apply(result.logits, card.temperature / slope).max(axis=1).mean()
     agrees = answer(result, 1.2, implied - 0.02, implied + 0.02)
     assert diagnosis(agrees, card)["theory"]["slope"] == pytest.approx(slope)
     refused = {

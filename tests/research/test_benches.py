@@ -26,14 +26,6 @@ def test_every_committed_outcome_of_a_trial_has_its_bench():
     assert {path.stem for path in (RESULTS / "atlas").glob("*.json")} < set(benches.MODULES)
 
 
-def test_pages_are_written_from_files(tmp_path):
-    (tmp_path / "deep").mkdir()
-    copy = tmp_path / "deep" / "controls.json"
-    copy.write_bytes(FILES["controls"].read_bytes())
-    assert benches.render(tmp_path) == [copy.with_suffix(".md")]
-    assert copy.with_suffix(".md").read_bytes() == FILES["controls"].with_suffix(".md").read_bytes()
-
-
 @pytest.mark.parametrize("name", benches.MODULES)
 def test_other_processes_can_measure_every_case(name, tmp_path, monkeypatch):
     monkeypatch.setattr(graph_names, "present", lambda names: (list(names), []))

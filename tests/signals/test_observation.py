@@ -17,10 +17,11 @@ def model(graph):
     return SIGN().fit(graph, range(100))
 
 
-def test_results_are_of_the_selected_nodes_at_the_source_temperature(graph, model):
+def test_results_are_of_the_selected_nodes_and_logits_are_raw(graph, model):
     nodes = [7, 3, 150]
     observation = Observation(model, graph, nodes, temperature=2.0)
-    np.testing.assert_allclose(observation.logits, model(graph)[nodes] / 2.0)
+    np.testing.assert_array_equal(observation.logits, model(graph)[nodes])
+    np.testing.assert_array_equal(observation.all_logits, model(graph))
     np.testing.assert_allclose(
         observation.probabilities, temperature.apply(model(graph)[nodes], 2.0)
     )
@@ -84,54 +85,7 @@ def test_logits_alone(graph, model):
         observation.votes("edge")
 
 
-class Counted:
-    """A predictor that counts its calls."""
-
-    def __init__(self, model):
-        self.model, self.calls = model, 0
-
-    def __call__(self, graph):
-        self.calls += 1
-        return self.model(graph)
-
-
-@pytest.mark.parametrize("from_logits", [False, True])
-def test_another_temperature_gives_the_same_bytes_as_a_new_observation(graph, model, from_logits):
-    predictor = model(graph) if from_logits else model
-    nodes = range(20, 90)
-    first = Observation(predictor, graph, nodes, temperature=0.7, seed=3)
-    _ = first.probabilities, first.predictions  # cached at 0.7; must not leak into the other
-    other = first.at(1.9)
-    new = Observation(predictor, graph, nodes, temperature=1.9, seed=3)
-    assert (other.temperature, other.seed, other.has_model) == (1.9, 3, not from_logits)
-    assert first.temperature == 0.7
-    for name in ("all_logits", "logits", "probabilities", "all_predictions", "predictions"):
-        np.testing.assert_array_equal(getattr(other, name), getattr(new, name), err_msg=name)
-
-
-@pytest.mark.parametrize("which_first", ["original", "other"])
-def test_another_temperature_runs_nothing_twice(graph, model, which_first):
-    predictor = Counted(model)
-    original = Observation(predictor, graph, range(50))
-    other = original.at(2.0)
-    pair = (original, other) if which_first == "original" else (other, original)
-    for observation in pair:
-        _ = observation.logits
-        observation.votes("edge", 3)
-    assert predictor.calls == 1 + 3
-    for name in ("graph", "nodes", "predictor", "neighbours", "column_moments", "own_moments"):
-        assert getattr(original, name) is getattr(other, name), name
-    assert original.votes("edge", 3) is other.votes("edge", 3)
-
-
-def test_logits_at_temperature_one_are_those_of_the_model(graph, model):
-    observation = Observation(model, graph, temperature=3.0)
-    np.testing.assert_array_equal(observation.at(1.0).all_logits, model(graph))
-
-
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_temperature(graph, model, bad):
     with raises("range"):
         Observation(model, graph, temperature=bad)
-    with raises("range"):
-        Observation(model, graph).at(bad)

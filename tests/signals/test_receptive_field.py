@@ -113,7 +113,7 @@ def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatc
     monkeypatch.setattr(receptive_field, "SIZES", (6000,))
     monkeypatch.setattr(graph_parts, "MOST_SHARE", 2.0)
     monkeypatch.setattr(receptive_field, "TESTED", 5)
-    observation = Observation(model, graph, logits=model(graph)).at(card.temperature)
+    observation = Observation(model, graph, logits=model(graph), temperature=card.temperature)
     sample = receptive_field.draw(observation)
     whole = evidence.measure(observation, card.probe)
     found = evidence.measure(observation, card.probe, sample.observation)
@@ -123,11 +123,13 @@ def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatc
 
 def test_the_evidence_is_that_of_the_whole_graph_up_to_its_error(graph, model, card, monkeypatch):
     monkeypatch.setattr(graph_parts, "MOST_SHARE", 1.0)
-    probe, logits = card.probe, model(graph)
-    whole = evidence.measure(Observation(model, graph, logits=logits).at(card.temperature), probe)
+    probe, unit, logits = card.probe, card.temperature, model(graph)
+    whole = evidence.measure(Observation(model, graph, logits=logits, temperature=unit), probe)
     deviations, gaps = [], []
     for seed in range(4):
-        observation = Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
+        observation = Observation(
+            model, graph, seed=seed, logits=logits, temperature=card.temperature
+        )
         sample = receptive_field.draw(observation)
         found = evidence.measure(observation, probe, sample.observation)
         for name in AVERAGES:
@@ -160,9 +162,12 @@ def test_the_model_runs_on_the_sample_only_and_answers_the_same(graph, model, ca
 
 
 def test_sampling_error_is_that_of_repeated_samples(graph, model, card):
-    logits, centres, variances = model(graph), [], []
+    logits = model(graph)
+    centres, variances = [], []
     for seed in range(8):
-        observation = Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
+        observation = Observation(
+            model, graph, seed=seed, logits=logits, temperature=card.temperature
+        )
         reading = read(card, observation, receptive_field.draw(observation))
         centres.append(reading.atlas_centre)
         variances.append(reading.sampled)

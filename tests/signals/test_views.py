@@ -44,7 +44,7 @@ class Counting:
 
 
 def seen(predictor, graph):
-    return Observation(predictor, graph, NODES, seed=3).at(1.3)
+    return Observation(predictor, graph, NODES, seed=3)
 
 
 def test_the_halves_of_a_linear_model_are_those_of_two_passes(graph, probe):
@@ -86,7 +86,7 @@ def test_noise_of_the_sources_size_is_extended_from_the_graphs_own(graph, linear
 def test_opposite_noise_makes_agreement_more_precise(graph, linear, probe):
     few = replace(probe, splits=1)
     found = [
-        views.measure(Observation(linear, graph, seed=seed).at(1.3), few).noise_agreement
+        views.measure(Observation(linear, graph, seed=seed), few).noise_agreement
         for seed in range(40)
     ]
     noise = Noise(probe.noise_level * graph.features.std(axis=0), np.random.default_rng(0))
@@ -129,7 +129,7 @@ def test_known_own_views_save_passes_and_change_nothing(graph, linear, probe):
 
 def test_the_same_numbers_of_noise_serve_every_level(graph, linear):
     observation = seen(linear, graph)
-    clean = observation.at(1.0).all_logits
+    clean = observation.all_logits
     small, large = (views.noisy_logits(observation, level, 0) - clean for level in (0.2, 0.4))
     np.testing.assert_allclose(large, 2.0 * small, atol=1e-4)
 

@@ -182,3 +182,14 @@ def test_values_that_are_not_arrays_are_input_errors(call, error):
     with raises(error) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_threads_do_not_change_a_temperature(monkeypatch):
+    rng = np.random.default_rng(0)
+    z, y = rng.standard_normal((60_000, 10)), rng.integers(0, 10, 60_000)
+    y = np.where(y < 6, z.argmax(axis=1), y)
+    found = set()
+    for threads in (1, 2, 7):
+        monkeypatch.setattr("graphtemper._core.reproducible.num_cores", lambda t=threads: t)
+        found.add((temperature.fit(z, y), temperature.match_confidence(z, 0.7)))
+    assert len(found) == 1

@@ -1,11 +1,9 @@
-"""Every bench by the name of its files, and their pages from finished results."""
+"""Every bench by the name of its files."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 
-from graphtemper_research.harness.outcome import read_outcome, write_text
 from graphtemper_research.harness.runner import Bench
 
 # Modules of this package that have a bench as BENCH, or under another name. They are imported when
@@ -40,14 +38,3 @@ def load(name: str) -> Bench:
     bench = getattr(import_module(f"graphtemper_research.{module}"), attribute or "BENCH")
     assert isinstance(bench, Bench)
     return bench
-
-
-def render(folder: Path) -> list[Path]:
-    """Write the page of every outcome in a folder and its folders again; return their paths."""
-    paths = []
-    for name in MODULES:
-        for path in sorted(folder.rglob(f"{name}.json")):
-            page = path.with_suffix(".md")
-            write_text(page, load(name).page(read_outcome(path)))
-            paths.append(page)
-    return paths

@@ -60,7 +60,8 @@ class Job:
 
 def _bench(name: str, *results: str, folder: str = "atlas", more: Sequence[str] = ()) -> Job:
     command = ("-m", "graphtemper", "bench", name, *more, "--out", OUT, "--json", "--jobs")
-    modules = tuple(f"graphtemper_research.{MODULES[result]}" for result in results)
+    names = dict.fromkeys(MODULES[result].partition(":")[0] for result in results)
+    modules = tuple(f"graphtemper_research.{name}" for name in names)
     return Job(name, command, results, modules, folder)
 
 
@@ -97,6 +98,7 @@ JOBS = (
     *map(_figure, sorted(paper.FIGURES, key=lambda n: n not in ("real", "sweep", "rewiring"))),
     _module("trials.private_cards", "private_cards"),
     _module("gats.set_sizes", "cf_gnn_sets"),
+    _module("sentinels", "sentinels"),
 )
 APART = {
     "benchmarks": "benchmarks.run",
@@ -109,9 +111,6 @@ APART = {
 }
 """Results with commands of their own, by module: speed, which is measured alone on the machine,
 graphs larger than memory, and the months of the README."""
-
-PICTURES = ("leaderboard", "atlas_bench", "decisions", *paper.FIGURES)
-"""Results whose picture is committed, because a page shows it."""
 
 
 def done(job: Job, work: Path) -> bool:
@@ -140,10 +139,9 @@ def run(job: Job, work: Path, jobs: int = 1) -> str:
 def collect(job: Job, work: Path, out: Path) -> None:
     """Copy the results of a job to where they are committed."""
     for name in job.results:
-        kinds = [".json", *([".md"] if "paper" not in job.command else [])]
-        for kind in [*kinds, *([".png"] if name in PICTURES else [])]:
+        for kind in (".json", ".png", ".md"):
             path = work / job.name / f"{name}{kind}"
-            if path.is_file():
+            if path.is_file() and not (kind == ".md" and "paper" in job.command):
                 target = out / job.folder / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(reduced(path) if kind == ".png" else path.read_bytes())

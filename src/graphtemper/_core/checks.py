@@ -9,14 +9,12 @@ import math
 import numbers
 import os
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import errors
-from graphtemper._core.compiled import kernels
 
 Choice = TypeVar("Choice")
 
@@ -271,26 +269,6 @@ def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[
             f"labels run from 0 to {num_classes - 1}."
         )
     return array.astype(np.intp, copy=False)
-
-
-def row_kernels(table: NDArray[Any], labels: NDArray[np.intp] | None = None) -> ModuleType | None:
-    """Return the compiled functions if they are there and can read these rows and labels."""
-    size = table.itemsize
-    readable = table.strides[1] == size and table.strides[0] % size == 0
-    if labels is not None:
-        readable = readable and labels.dtype == np.int64 and labels.flags.c_contiguous
-    native = table.dtype.isnative and table.flags.aligned
-    return kernels() if readable and native else None
-
-
-def kernel_rows(table: NDArray[Any]) -> NDArray[Any]:
-    """Return the table, copied if the compiled functions cannot read its layout.
-
-    Both engines agree to the last digits only, so one of them reads every layout.
-    """
-    if kernels() is None or row_kernels(table) is not None:
-        return table
-    return np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("="))
 
 
 def check_finite_rows(values: FloatArray, name: str) -> None:

@@ -2,7 +2,8 @@
 
 ``fit(logits, labels, graph, nodes)`` and ``transform(logits, graph) -> probabilities``;
 `Calibrator` explains each argument. What a method needs and whether it preserves predictions are
-data: ``needs``, ``granularity``, ``preserves_argmax``. `REGISTRY` holds them all by name.
+data: ``needs``, ``granularity``, ``preserves_argmax``. `REGISTRY` holds them all by name;
+`check` tries a calibrator of your own.
 ``docs/calibrators.md`` shows them and those of the research package in one table.
 
 No module here imports torch before a method that needs it is used.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need, TemperatureCalibrator
 from graphtemper.calibrators.cagcn import CaGCN
+from graphtemper.calibrators.checking import check
 from graphtemper.calibrators.gats import GATS
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.stac import STAC
@@ -31,6 +33,7 @@ __all__ = [
     "TemperatureCalibrator",
     "TemperatureScaling",
     "Training",
+    "check",
 ]
 
 REGISTRY: dict[str, type[Calibrator]] = {

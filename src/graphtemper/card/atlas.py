@@ -208,7 +208,7 @@ class Source:
         observation = Observation(self.predictor, _dense_if_full(shifted), self.nodes, seed=seed)
         if self.own is not None and shifted.features is self.graph.features:
             share_own_views(self.own, observation)
-        return observation.at(self.probe.temperature)
+        return observation
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
         """Return the row of the atlas for a shift, scored on secret two thirds of the nodes.
@@ -224,7 +224,8 @@ class Source:
             families=frozenset(shift.families),
             signals=self._signals(observation),
             accuracy=float((observation.predictions[part] == labels).mean()),
-            temperature=temperature.solve(observation.logits[part], labels).temperature,
+            temperature=temperature.solve(observation.logits[part], labels).temperature
+            / self.probe.temperature,
         )
         return point, NodeRows.draw(observation, self.labels, self.probe)
 

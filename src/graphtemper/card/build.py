@@ -239,9 +239,10 @@ def _spend(
 
 
 class Measured(NamedTuple):
-    """The source, measured: at its temperature, how, with what result, and for the atlas."""
+    """The source, measured: its logits in units of its temperature, how, with what result."""
 
     observation: Observation
+    logits: FloatArray
     probe: Probe
     reference: Reference
     source: Source
@@ -254,12 +255,12 @@ def measure(plan: Plan) -> Measured:
     fitted = temperature.solve(plan.observation.logits, labels)
     if fitted.status == "undetermined":
         raise errors.not_logits("every node's logits are equal, so there is nothing to calibrate.")
-    observation = plan.observation.at(fitted.temperature)
+    observation, logits = plan.observation, plan.observation.logits / fitted.temperature
     predictions = observation.predictions
     accuracy = float((predictions == labels).mean())
-    probe = _probe(observation, accuracy, plan.budget)
+    probe = _probe(observation, fitted.temperature, accuracy, plan.budget)
     probe, agreement = _with_second_opinion(plan, probe, predictions)
-    moments = pooled_moments(observation.logits, labels)
+    moments = pooled_moments(logits, labels)
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
     found = evidence.both_show(*(evidence.measure(observation, item) for item in (probe, inside)))
@@ -267,7 +268,7 @@ def measure(plan: Plan) -> Measured:
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )
     nodes, start = observation.nodes, reference.signals
-    classed = graph.replace(labels=_drawn_classes(graph, observation, plan.secret))
+    classed = graph.replace(labels=_drawn_classes(plan, fitted.temperature))
     given = plan.predictor, classed, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes
     population = DriftBaseline.measure(graph, nodes, labels, predictions, classes, probe.column_std)
@@ -275,6 +276,7 @@ def measure(plan: Plan) -> Measured:
     population = replace(population, recalls=np.where(small, accuracy, population.recalls))
     return Measured(
         observation,
+        logits,
         probe,
         reference,
         Source(*given, own=observation if graph.is_plain else None),
@@ -317,25 +319,29 @@ def _with_second_opinion(
     return replace(probe, second=opinion), float(agree.mean())
 
 
-def _drawn_classes(graph: Graph, observation: Observation, seed: int) -> NDArray[np.int64]:
+def _drawn_classes(plan: Plan, source_temperature: float) -> NDArray[np.int64]:
     """Return the labels, with a class drawn from calibrated probabilities for nodes without one.
 
     Shifts of the homophily move edges by class, and would leave those at other nodes where they
     are. The most likely class instead of a drawn one would agree too often with the predictions.
     """
+    graph = plan.graph
     assert graph.labels is not None  # `select_labelled` refuses a graph without
     labels, rows = graph.labels.copy(), graph.classified
     rows = rows[labels[rows] < 0]
-    below = temperature.apply(observation.all_logits[rows]).cumsum(axis=1)[:, :-1]
-    draws = stream(seed, "classes of unlabelled nodes").random((rows.size, 1))
+    p = temperature.apply(plan.observation.all_logits[rows], source_temperature)
+    below = p.cumsum(axis=1)[:, :-1]
+    draws = stream(plan.secret, "classes of unlabelled nodes").random((rows.size, 1))
     labels[rows] = (draws > below).sum(axis=1)
     return labels
 
 
-def _probe(observation: Observation, accuracy: float, spent: budgets.Plan) -> Probe:
-    p = observation.probabilities
+def _probe(
+    observation: Observation, source_temperature: float, accuracy: float, spent: budgets.Plan
+) -> Probe:
+    p = temperature.apply(observation.logits, source_temperature)
     return Probe(
-        temperature=observation.temperature,
+        temperature=source_temperature,
         noise_level=_matching_noise(observation, 1.0 - accuracy),
         column_std=observation.column_moments[1],
         confidence_threshold=signals.atc_threshold(signals.confidence(p), accuracy),

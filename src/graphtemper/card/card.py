@@ -222,7 +222,7 @@ class SourceCard:
             privacy=privacy,
         )
         weight = card.effective_nodes / card.num_nodes
-        profile = ClassProfile.of_source(source.observation, plan.labels, weight)
+        profile = ClassProfile.of_source(source.logits, plan.labels, weight)
         card = replace(card, class_profile=profile, atlas_nodes=atlas_nodes).as_stored()
         for number, (other, chosen) in enumerate(plan.environments, start=1):
             name = labelled.free_name(other.name or f"environment {number}", card.environments)

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.signals.observation import Observation
 
 THIRDS = 3
 """Parts into which the source's confidences are cut."""
@@ -86,13 +85,13 @@ class ClassProfile:
 
     @classmethod
     def of_source(
-        cls, observation: Observation, labels: NDArray[np.int64], weight: float
+        cls, logits: FloatArray, labels: NDArray[np.int64], weight: float
     ) -> ClassProfile | None:
-        """Measure a labelled source.
+        """Measure a labelled source by logits (n, K) in units of the source temperature.
 
         ``weight`` is the part of a node that a node counts for (`graphtemper.card.privacy`).
         """
-        profile = cls.measure(observation.logits, labels)
+        profile = cls.measure(logits, labels)
         if profile is None or weight * labels.size < FEWEST:
             return None
         return replace(profile, counts=weight * profile.counts)

@@ -146,13 +146,13 @@ def measure(
     if privacy is not None:
         assert graph.labels is not None  # `check` refuses a graph without
         labels = private_labels(observation.all_logits, graph.labels, rows, privacy)[rows]
-    observation = observation.at(probe.temperature)
+    logits = observation.logits / probe.temperature
     measured = evidence.measure(observation, probe)
-    optimum = temperature.solve(observation.logits, labels).temperature
+    optimum = temperature.solve(logits, labels).temperature
     accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
     sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)
     shares = np.bincount(labels, minlength=classes) / size
-    biases = fit_biases(observation.logits, labels)[1]
+    biases = fit_biases(logits, labels)[1]
     small = shares * size < FEWEST
     if small.any():
         shares[small], biases[small] = shares[small].mean(), biases[small].mean()
@@ -170,7 +170,7 @@ def measure(
         second_agreement=measured.second_agreement,
         earlier=None
         if old is None
-        else earlier.moments(observation.logits, old, observation.predictions == labels),
+        else earlier.moments(logits, old, observation.predictions == labels),
     )
 
 

@@ -74,7 +74,7 @@ class NodeRows:
         rows = drawn_rows(observation.seed, size, count)
         return cls(
             signals=node_signals.measure(observation, probe, rows),
-            logits=observation.logits[rows].astype(np.float32),
+            logits=(observation.logits[rows] / probe.temperature).astype(np.float32),
             labels=labels[rows],
             folds=_folds(probe, size)[rows],
         )

@@ -32,7 +32,6 @@ from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
-from graphtemper.errors import InputError
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
 from graphtemper.signals.gains import Gains
@@ -315,7 +314,7 @@ def read(
     observation: Observation,
     sample: Sample | None = None,
 ) -> Reading:
-    r"""Measure an observation, made at the source temperature, and compare it with the source.
+    r"""Measure an observation and compare it with the source.
 
     With a ``sample``, perturbed passes are those of a sample of the nodes. The signals are
     functions of a few averages, each with a standard error :math:`s_k` over the sampled nodes or
@@ -331,7 +330,7 @@ def read(
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
     >>> card = SourceCard.build(model, g, range(200, 400), compositions=0, shifts=few)
-    >>> observation = Observation(model, g, range(200, 400)).at(card.temperature)
+    >>> observation = Observation(model, g, range(200, 400))
     >>> bool(read(card, observation).novelty < 0.5)  # the source itself
     True
     """
@@ -339,11 +338,6 @@ def read(
         raise errors.other_classes(
             f"the card is for {card.num_classes} classes but the model gives "
             f"{observation.num_classes}."
-        )
-    if observation.temperature != card.temperature:
-        raise InputError(
-            f"the observation is at temperature {observation.temperature:g} but the card needs "
-            f"{card.temperature:g}; pass observation.at(card.temperature)."
         )
     run = sample.observation if sample else None
     measured = evidence.measure(observation, card.probe, run)

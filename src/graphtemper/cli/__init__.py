@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, Group
 
-from graphtemper._core.compiled import engine
 from graphtemper._core.printable import printable
 from graphtemper._core.version import __version__
 from graphtemper.cli.card import card
@@ -32,7 +31,7 @@ STOPPED = "interrupted; no file is half written: run the same command again."
 app = App(
     name="graphtemper",
     help="Honest confidence for graph neural networks on graphs that changed.",
-    version=lambda: f"{__version__} ({engine()} engine)",
+    version=__version__,
     version_flags=("--version", "-V"),
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
@@ -68,8 +67,8 @@ def completion(shell: Literal["bash", "zsh", "fish", "powershell"]) -> None:
 
 @app.command(group=OPTIONS)
 def info() -> None:
-    """Print the engine, the system and the versions of all packages, for a bug report."""
-    print(f"graphtemper {__version__} ({engine()} engine), Python {sys.version}, {sys.platform}")
+    """Print the system and the versions of all packages, for a bug report."""
+    print(f"graphtemper {__version__}, Python {sys.version}, {sys.platform}")
     print(*sorted(f"{found.name} {found.version}" for found in distributions()), sep="\n")
 
 

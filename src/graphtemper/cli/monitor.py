@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -19,10 +19,12 @@ from graphtemper.cli.options import (
     CardPath,
     Earlier,
     FailOn,
+    Flag,
     Json,
     NodesFile,
     PassSeed,
     Predict,
+    Repeated,
 )
 from graphtemper.cli.output import print_closed, progress
 from graphtemper.errors import FileError
@@ -31,10 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from graphtemper import SourceCard
     from graphtemper.models.predictor import Predictor
-    from graphtemper.monitor import Log, Missed, Snapshot
-    from graphtemper.recalibration.gates import Gate
+    from graphtemper.monitor import Snapshot, Watch
 
 clock = time.time
 """Seconds since 1970."""
@@ -47,7 +47,7 @@ monitor = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Watch:
+class Watched:
     """What is watched, what a run writes, and when it fails.
 
     Parameters
@@ -64,7 +64,11 @@ class Watch:
     fail_on
         A gate: abstain, caution, drop, change, or a comparison such as "accuracy<0.8" of accuracy,
         low, high, temperature, slope, confidence or a metric of decisions, such as precision or
-        low(precision), by <, <=, > or >=; may be repeated.
+        low(precision), by <, <=, > or >=; may be repeated. One that cannot be checked is closed.
+    only_last
+        Gates look at the newest snapshot only, not at every one that is new.
+    forget
+        Leave out, for good, a snapshot that cannot be used; may be repeated.
     windows
         Cut one graph whose nodes have times into this number of spans, each of them a snapshot.
         The graph grows from span to span, which alone can raise a change.
@@ -90,6 +94,8 @@ class Watch:
     prometheus: Path | None = None
     name: str | None = None
     fail_on: FailOn = None
+    only_last: Flag = False
+    forget: Repeated | None = None
     windows: int | None = None
     false_drops: float = 0.05
     false_alarms: float = 0.01
@@ -104,22 +110,21 @@ class Watch:
         return self.log.stem if self.name is None else self.name
 
     def open(
-        self, names: Sequence[str], labels: Path | None = None, out: Path | None = None
+        self,
+        names: Sequence[str],
+        decisions: Asked,
+        labels: Path | None = None,
+        out: Path | None = None,
     ) -> Opened:
         """Refuse options that cannot be used, before anything is read; then read what is named."""
         from graphtemper import SourceCard
-        from graphtemper._core.checks import check_integer
         from graphtemper.cli.arguments import read_nodes, resolve
         from graphtemper.graph.graph import Graph
-        from graphtemper.monitor import Log, find_logits, find_snapshots, fingerprint, windows
-        from graphtemper.monitor.change import check_rate
-        from graphtemper.recalibration.gates import Gate
+        from graphtemper.monitor import Watch, windows
+        from graphtemper.monitor.snapshots import snapshots_of
         from graphtemper.recalibration.labelling import read_earlier_file
 
-        gates = [Gate.parse(text) for text in self.fail_on or ()]
-        check_integer(self.alarm_every, "--alarm-every", 1)
-        check_rate(self.false_drops, "--false-drops")
-        check_rate(self.false_alarms, "--false-alarms")
+        asked = decisions.asked
         if not self.label.strip():
             raise errors.empty("--name must not be empty; it distinguishes this watch from others.")
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
@@ -130,16 +135,28 @@ class Watch:
         if self.page is not None:
             result_file.check_report(self.page)
         source = SourceCard.load(self.card)
+        watch = Watch(
+            self.log,
+            source,
+            gates=self.fail_on or (),
+            decisions=asked,
+            seed=self.seed,
+            false_drops=self.false_drops,
+            false_alarms=self.false_alarms,
+            every=self.alarm_every,
+        )
         if self.windows is not None:
             if self.predict is None or len(names) != 1:
                 raise errors.conflict(
                     "--windows cuts one graph and needs its model; give --predict."
                 )
             found = list(windows(Graph.load(names[0]), self.windows))
+            if set(watch.names) - {snapshot.name for snapshot in found}:
+                raise errors.content(
+                    "the log holds other spans than this graph's; begin a new log for these."
+                )
         else:
-            found = (
-                find_snapshots(names) if self.predict else find_logits(names, source.num_classes)
-            )
+            found = snapshots_of(names, source.num_classes, logits=self.predict is None)
         for option, path in (("--nodes", self.nodes), ("--earlier", self.earlier)):
             if path is not None and (self.predict is None or self.windows is not None):
                 raise errors.conflict(
@@ -149,22 +166,19 @@ class Watch:
         if self.nodes is not None:
             nodes = read_nodes(self.nodes)
             found = [replace(snapshot, nodes=nodes) for snapshot in found]
-        kind: Literal["graphs", "logits"] = "graphs" if self.predict else "logits"
-        log = Log(self.log, fingerprint(source), kind=kind, seed=self.seed)
         model = resolve(self.predict) if self.predict else None
-        classes = source.num_classes
-        old = None if self.earlier is None else read_earlier_file(self.earlier, None, classes)
-        return Opened(gates, source, model, found, log, old)
+        old = None
+        if self.earlier is not None:
+            old = read_earlier_file(self.earlier, None, source.num_classes)
+        return Opened(watch, model, found, old)
 
 
 class Opened(NamedTuple):
     """What a run reads."""
 
-    gates: list[Gate]
-    card: SourceCard
+    watch: Watch
     model: Predictor | None
     snapshots: list[Snapshot]
-    log: Log
     earlier: NDArray[np.int64] | None
 
 
@@ -172,14 +186,15 @@ NOTHING = Asked()
 
 
 @monitor.default
-def follow_snapshots(*snapshots: str, watch: Watch, decisions: Asked = NOTHING) -> None:
+def follow_snapshots(*snapshots: str, watched: Watched, decisions: Asked = NOTHING) -> None:
     """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
 
-    Snapshots that are in the log are not measured again. The exit code is 3 if a gate closes on the
-    newest snapshot (drop and change close on any alarm that no run with this gate has reported,
-    also on a drop at an earlier snapshot that late labels show), and otherwise 4 if a snapshot
-    could not be measured; the others are still followed. A log is continued with the seed that it
-    was started with. Labels that arrive later are added with `graphtemper monitor labels`.
+    Snapshots that are in the log are not measured again. The exit code is 3 if a gate is closed on
+    a snapshot that no finished run has seen, or on the newest one, and otherwise 4 as long as a
+    snapshot could not be measured and is not forgotten; the others are still followed. The gates
+    drop and change close on any alarm that no run with this gate has reported, also on a drop at an
+    earlier snapshot that late labels show. A log is continued with the seed that it was started
+    with. Labels that arrive later are added with `graphtemper monitor labels`.
 
     Parameters
     ----------
@@ -188,30 +203,24 @@ def follow_snapshots(*snapshots: str, watch: Watch, decisions: Asked = NOTHING) 
         names; with --windows one graph. Without --predict, logits: Parquet, .npy, .npz with the key
         `logits`, folders of Parquet files (each one snapshot), or folders of those.
     """
-    from graphtemper.monitor import follow
-
-    asked = decisions.asked
-    gates, source, model, found, book, old = watch.open(snapshots)
-    known = {entry.name for entry in book.entries()}
-    if watch.windows is not None and known - {snapshot.name for snapshot in found}:
-        raise errors.content(
-            "the log holds other spans than this graph's; begin a new log for these."
-        )
-    missed: list[Missed] = []
-    run = monitor_output.Run([], missed)
+    watch, model, found, old = watched.open(snapshots, decisions)
+    before = len(watch.names)
     try:
-        with progress(watch.as_json) as show:
-            shown = partial(show, "snapshots"), missed.append
-            new = follow(model, found, source, book, *shown, asked, earlier=old)
-            run.added.extend(new)
+        with progress(watched.as_json) as show:
+            shown = partial(show, "snapshots")
+            added, missed = watch.follow(model, found, earlier=old, progress=shown)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted; {len(run.added)} snapshots were added to {watch.log}: run the same "
-            "command again to resume."
+            f"interrupted; {len(watch.names) - before} snapshots were added to {watched.log}: run "
+            "the same command again to resume."
         ) from None
-    if missed and not book.entries():
+    if missed and not watch.names:
         raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
-    _finish(book, source, gates, watch, run)
+    for name in watched.forget or ():
+        watch.forget(name)
+    gone = set(watched.forget or ())
+    missed = [one for one in missed if one.name not in gone]
+    _finish(watch, watched, monitor_output.Run(added, missed))
 
 
 @monitor.command(name="labels")
@@ -220,7 +229,8 @@ def add_late_labels(
     of: str,
     labels: Path | None = None,
     out: Path | None = None,
-    watch: Watch,
+    watched: Watched,
+    decisions: Asked = NOTHING,
 ) -> None:
     """Add labels of an earlier snapshot: score its answer, learn, and answer later ones again.
 
@@ -240,85 +250,48 @@ def add_late_labels(
     out
         Also write the card that has learned to this file.
     """
-    from graphtemper.monitor import add_labels
     from graphtemper.recalibration.labelling import read_label_file
 
-    gates, source, model, found, book, old = watch.open(snapshots, labels, out)
+    watch, model, found, old = watched.open(snapshots, decisions, labels, out)
     given: dict[int, int | None] | None = None
     if labels is not None:
-        if watch.windows is not None:
+        if watched.windows is not None:
             raise errors.conflict(
                 "with --windows, the labels are those in the graph; leave --labels."
             )
         # Whether the snapshot has these nodes is checked with its content.
-        given = read_label_file(labels, 10**18, source.num_classes)
-    with progress(watch.as_json) as show:
+        given = read_label_file(labels, 10**18, watch.card.num_classes)
+    with progress(watched.as_json) as show:
         again = partial(show, "answered again")
-        late = add_labels(model, found, source, book, of, given, earlier=old, progress=again)
+        late = watch.labels(model, found, of, given, earlier=old, progress=again)
     if out is not None:
         late.card.save(out)
-    _finish(book, source, gates, watch, monitor_output.Run([], [], late))
+    for name in watched.forget or ():
+        watch.forget(name)
+    _finish(watch, watched, monitor_output.Run([], [], late))
 
 
-def _finish(
-    book: Log,
-    card: SourceCard,
-    gates: list[Gate],
-    watch: Watch,
-    run: monitor_output.Run,
-) -> None:
-    """Write page and metrics, print, mark alarms as reported, and exit with the code of the run."""
-    from graphtemper._core.files import atomic_write
-    from graphtemper.monitor import drops, exposition, read_log, write_page
-    from graphtemper.recalibration.gates import ALARMS
-
-    history, labelled = book.history(), book.labelled()
-    standing = read_log(
-        book,
-        card,
-        gates,
-        false_alarms=watch.false_alarms,
-        false_drops=watch.false_drops,
-        every=watch.alarm_every,
-        # The log holds missed snapshots that a later one has followed; this run knows the others.
-        missed=run.missed,
-    )
-    newest = len(standing.answers) - 1
-    # Several snapshots may be new since the gate was last evaluated, and late labels may show drops
-    # at earlier ones; an alarm at any counts.
-    old = {entry.name for entry in history[: book.reported("change")[0]]}
-    changed = any(change.position >= min(len(old), newest) for change in standing.changes)
-    answers, labels = book.reported("drop")
-    earlier = history[:answers], standing.limits, watch.false_drops, labelled[:labels]
-    known = {drop[:2] for drop in drops(*earlier)}
-    dropped = any(drop.position == newest or drop[:2] not in known for drop in standing.drops)
-    recent = {entry.name for entry in run.added} | {standing.newest.name}
-    closed: dict[str, str] = {}
-    for gate in gates:
-        for entry in standing.answers:
-            if gate.field not in ALARMS and entry.name in recent:
-                reason = gate.why_closed(entry.verdict, vars(entry), entry.metrics, entry.undefined)
-                if reason:
-                    closed[gate.text] = f"on {entry.name} {reason}"
-        if dropped and gate.field == "drop":
-            closed[gate.text] = "the accuracy has dropped"
-        if changed and gate.field == "change":
-            closed[gate.text] = "a signal has changed"
-    if watch.page is not None:
-        write_page(watch.page, standing)
-    if watch.prometheus is not None:
-        metrics = exposition(standing, clock(), len(run.missed), watch.label)
-        with atomic_write(watch.prometheus) as stream:
-            stream.write(metrics.encode())
+def _finish(watch: Watch, watched: Watched, run: monitor_output.Run) -> None:
+    """Write page and metrics, print, mark what was seen, and exit with the code of the run."""
+    standing = watch.standing
+    # A snapshot that could not be measured is named until it is measured or forgotten.
+    missed = {one.name: one for one in (*standing.missed, *run.missed)}
+    run = run._replace(missed=list(missed.values()))
+    closed = watch.closed(only_last=watched.only_last)
+    if watched.page is not None:
+        watch.page(watched.page)
+    if watched.prometheus is not None:
+        watch.prometheus(watched.prometheus, clock(), len(run.missed), watched.label)
 
     def show() -> None:
-        if watch.as_json:
-            monitor_output.print_facts(standing, run, closed, book.kind)
+        if watched.as_json:
+            kind = "logits" if watched.predict is None else "graphs"
+            monitor_output.print_facts(standing, run, closed, kind)
         else:
-            written = (watch.log, watch.page, watch.prometheus)
-            monitor_output.print_outcome(standing, run, closed, written)
-        for field in {gate.field for gate in gates} & set(ALARMS):
-            book.report(field, len(history), len(labelled))  # only after alarms were printed
+            written = (watched.log, watched.page, watched.prometheus)
+            monitor_output.print_outcome(standing, run, written)
+        print(end="", flush=True)
+        watch.acknowledge()  # only after it was printed
 
     print_closed(closed)
     end(CLOSED if closed else UNUSABLE if run.missed else 0, show)

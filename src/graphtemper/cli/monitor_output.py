@@ -18,7 +18,9 @@ from graphtemper.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from graphtemper.monitor import Entry, LateLabels, Missed, Standing
+    from graphtemper.monitor import Entry, Standing
+    from graphtemper.monitor.log import Missed
+    from graphtemper.monitor.watch import LateLabels
 
 
 class Run(NamedTuple):
@@ -53,11 +55,9 @@ def print_facts(standing: Standing, run: Run, closed: Mapping[str, str], kind: s
     print_json(facts)
 
 
-def print_outcome(
-    standing: Standing, run: Run, closed: Mapping[str, str], written: Sequence[Path | None]
-) -> None:
+def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) -> None:
     """Print the newest verdict with its reasons, alarms, and what the run did."""
-    from graphtemper.monitor.track_record import summary
+    from graphtemper.monitor.record import summary
     from graphtemper.recalibration.decisions.metrics import in_words, title
 
     if run.late is not None:
@@ -91,6 +91,10 @@ def print_outcome(
     print_reasons([*newest.reasons, *filter(None, [summary(record)])])
     for missed in run.missed:
         print_sentence(f"Not measured: {missed.name}: {missed.reason}", "bold red")
+    if run.missed:
+        print_line(
+            "It stays in the exit code until it is measured, or left out with --forget NAME."
+        )
     for path in written:
         if path is not None:
             print_line(f"Written: {path}")

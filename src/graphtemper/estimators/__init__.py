@@ -9,6 +9,8 @@ estimator            reads at the target                         carries
 `GDE`                votes of perturbed passes                   a strength
 `COT`                probabilities                               class shares
 ===================  ==========================================  ==========================
+
+`check` tries an estimator of your own.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.atc import ATC
 from graphtemper.estimators.base import Carried, Estimator, correct, share_estimate
+from graphtemper.estimators.checking import check
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE
 from graphtemper.estimators.transport import COT
@@ -31,6 +34,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "HasParameters",
+    "check",
     "correct",
     "share_estimate",
 ]

@@ -1,9 +1,8 @@
 """Normalised operators S and products S^k X: the package's only sparse-product code.
 
-The kernel is the compiled product of `graphtemper._core.compiled` or SciPy's, on blocks of rows
-with one thread per core; both release the interpreter lock. ``benchmarks/run.py`` compares it with
-SciPy on one thread and with torch. Each output row is summed by one thread, edge by edge, and rows
-are sorted, so the bytes depend neither on the number of threads nor on the engine.
+Products are SciPy's, on blocks of rows with one thread per core; SciPy releases the interpreter
+lock. ``benchmarks/run.py`` compares them with SciPy on one thread and with torch. Each row is
+summed by one thread, edge by edge, so the bytes do not depend on the number of threads.
 
 `column_moments` gives the mean and deviation of each feature column.
 """
@@ -22,9 +21,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.compiled import kernels
 from graphtemper._core.reproducible import map_blocks, num_cores, one_blas_thread
-from graphtemper.graph import ordering
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 
@@ -32,7 +29,6 @@ Dense = NDArray[np.floating]
 
 # Below this many multiply-adds, starting threads costs more than it saves.
 _WORTH_THREADS = 4_000_000
-_WORTH_ORDER = 4_000_000  # entries; with fewer, what a product reads is in the cache in any order
 # Longer single-precision sums may lose the third digit: the mean of 2,000,000 was 2 % off.
 LONG_ROW = 16_384
 # Directions whose variance is below this fraction of the largest hold only rounding error.
@@ -95,8 +91,6 @@ def _cached(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> 
         matrix = make(graph)
         matrix.data.setflags(write=False)  # the matrix is shared between callers
         matrices[name] = matrix
-        if matrix.nnz >= _WORTH_ORDER and name != "adjacency":
-            ordering.remember(matrix)
     return matrices[name]
 
 
@@ -159,9 +153,7 @@ def multiply(
     dense = np.ascontiguousarray(columns)
     width = 1 if dense.ndim == 1 else dense.shape[1]
     threads = num_cores() if matrix.nnz * width >= _WORTH_THREADS else 1
-    near = ordering.known(matrix) if matrix.nnz >= _WORTH_ORDER else None
-    ordered, places = (matrix, None) if near is None else (near.matrix, near.order)
-    product = _product(ordered, dense, threads, places, wide)
+    product = _product(matrix, dense.astype(np.float64, copy=False) if wide else dense, threads)
     if product.dtype == np.float32:
         for row in np.flatnonzero(np.diff(matrix.indptr) > LONG_ROW).tolist():
             product[row] = _long_row(matrix, row, dense)
@@ -179,40 +171,20 @@ def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float
     return total
 
 
-def _product(
-    matrix: sp.csr_matrix,
-    dense: Dense,
-    threads: int,
-    places: NDArray[np.int64] | None = None,
-    wide: bool = False,
-) -> Dense:
-    """Return the product, with row i at ``places[i]``."""
-    compiled = kernels()
-    mixed = matrix.data.dtype == np.float32 and matrix.indices.dtype == np.int32
-    if wide and (compiled is None or not mixed):
-        dense = dense.astype(np.float64, copy=False)
-    types = (matrix.data.dtype, dense.dtype)
-    known = {*types} <= {np.dtype(np.float32), np.dtype(np.float64)} and np.can_cast(*types)
-    if not known or matrix.indices.dtype != matrix.indptr.dtype:
-        compiled = None
-    unfit = dense.ndim > 2 or dense.shape[0] != matrix.shape[1]  # SciPy says what is wrong
-    if unfit or (compiled is None and threads == 1 and places is None):
+def _product(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
+    """Return the product of blocks of rows, each on one of the threads."""
+    if threads == 1 or dense.shape[0] != matrix.shape[1]:  # SciPy says what is wrong
         return np.asarray(matrix @ dense)
-    kind = np.float64 if wide else np.result_type(*types)
+    kind = np.result_type(matrix.data.dtype, dense.dtype)
     out = np.empty((matrix.shape[0], *dense.shape[1:]), kind)
-    columns, sums = (array[:, None] if array.ndim == 1 else array for array in (dense, out))
 
     def fill(first: int, last: int) -> None:
-        if compiled is None:
-            rows = slice(first, last) if places is None else places[first:last]
-            out[rows] = matrix[first:last] @ dense
-        else:
-            structure = matrix.indptr, matrix.indices, matrix.data
-            compiled.multiply(*structure, columns, sums, places, first, last)
+        start, stop = matrix.indptr[[first, last]].tolist()
+        # A view of the rows: slicing the matrix would copy them.
+        parts = matrix.data[start:stop], matrix.indices[start:stop]
+        rows = (*parts, matrix.indptr[first : last + 1] - start)
+        out[first:last] = sp.csr_matrix(rows, (last - first, matrix.shape[1])) @ dense
 
-    if threads == 1:
-        fill(0, matrix.shape[0])
-        return out
     # Several blocks per thread, with equal numbers of non-zeros, so that hubs delay no thread.
     cuts = np.searchsorted(matrix.indptr, np.linspace(0, matrix.nnz, 4 * threads + 1)).tolist()
     cuts[0], cuts[-1] = 0, matrix.shape[0]
@@ -278,11 +250,6 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
 
 def _sum_columns(features: Dense, rows: slice, centre: Dense | None = None) -> FloatArray:
     """Return the sums of each column over rows, or of squared distances from ``centre``."""
-    compiled, width = kernels(), features.shape[1]
-    if compiled and width > 1 and features.flags.c_contiguous and features.dtype == np.float32:
-        sums = np.zeros(width)
-        compiled.column_sums(features, sums, centre, rows.start, rows.stop)
-        return sums
     if centre is None:
         return np.asarray(features[rows].sum(axis=0, dtype=np.float64))
     return np.asarray(np.square(features[rows] - centre, dtype=np.float64).sum(axis=0))
@@ -367,12 +334,10 @@ def link_rows(links: NDArray[np.int32], num_nodes: int, *, loops: bool) -> tuple
     >>> [part.tolist() for part in link_rows(np.array([[0, 2]], np.int32), 3, loops=True)]
     [[0, 2, 1, 0, 2], [0, 2, 3, 5]]
     """
-    size, compiled = 2 * len(links) + (num_nodes if loops else 0), kernels()
-    if compiled is not None and size <= _MOST:
-        indices, indptr = np.empty(size, np.int32), np.empty(num_nodes + 1, np.int32)
-        compiled.link_rows(np.ascontiguousarray(links), indptr, indices, loops)
-        return indices, indptr
-    matrix = _numbered(links, num_nodes, loops)
+    ones = np.ones(len(links), np.int8)
+    upper = sp.csr_matrix((ones, tuple(links.T)), shape=(num_nodes, num_nodes))
+    # Adding sorted rows is twice as fast as sorting all entries.
+    matrix = upper.T.tocsr() + (upper + sp.identity(num_nodes, np.int8) if loops else upper)
     return matrix.indices, matrix.indptr
 
 
@@ -408,14 +373,9 @@ def _scaled_ones(
     indices: Indices, indptr: Indices, left: FloatArray, right: FloatArray | None
 ) -> NDArray[np.float32]:
     """Return left[row] right[column], or left[row], at every stored entry of a CSR structure."""
-    values, compiled = np.empty(indices.size, np.float32), kernels()
-    if indices.dtype != np.int32 or indptr.dtype != np.int32:
-        compiled = None
+    values = np.empty(indices.size, np.float32)
 
     def fill(rows: slice) -> None:
-        if compiled is not None:
-            compiled.scaled_ones(indptr, indices, left, values, right, rows.start, rows.stop)
-            return
         pointers = indptr[rows.start : rows.stop + 1]
         some = slice(int(pointers[0]), int(pointers[-1]))
         products = np.repeat(left[rows], np.diff(pointers))

@@ -24,14 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import (
-    SUM_TOLERANCE,
     FloatArray,
     as_array,
     check_choice,
     check_count,
     check_pair,
     probability_columns,
-    row_kernels,
 )
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.metrics.top_label import confidence_and_correct, top_label
@@ -184,18 +182,7 @@ def bin_probabilities(
     else:
         grid = equal_width_edges(bins)
 
-    compiled = row_kernels(p, y)
-    uniform = np.array_equal(grid, equal_width_edges(len(grid) - 1))
-
     def part(rows: slice) -> BinnedStatistics:
-        if compiled is not None:
-            size = len(grid) - 1
-            count, (total, squares) = np.zeros(2 * size, np.int64), np.zeros((2, size))
-            where = rows.start, rows.stop, uniform, closed == "left"
-            guards = SUM_TOLERANCE, EDGE_GUARD * size
-            if compiled.bin_rows(p, y, grid, count, total, squares, *where, *guards) < 0:
-                return _statistics(grid, closed, count, total, squares)
-        # A row that is no distribution comes here too, and is named in the error.
         return sum_in_bins(
             *confidence_and_correct(probability_columns(p, rows), y[rows]), grid, closed
         )
@@ -211,25 +198,11 @@ def sum_in_bins(
     index = bin_index(confidence, edges, closed)
     # Wrong nodes in the first half, correct ones in the second: one count serves both sums.
     cell = index + bins * correct
-    count = np.bincount(cell, minlength=2 * bins)
+    wrong, right = np.bincount(cell, minlength=2 * bins).reshape(2, -1)
     total = weighted_count(index, confidence, bins)
     squares = weighted_count(index, confidence * confidence, bins)
-    return _statistics(edges, closed, count, total, squares)
-
-
-def _statistics(
-    edges: FloatArray,
-    closed: Closed,
-    count: NDArray[np.int64],
-    total: FloatArray,
-    squares: FloatArray,
-) -> BinnedStatistics:
-    """Return statistics from numbers of wrong and correct nodes (2 B,), and sums of confidence."""
-    wrong, correct = count.reshape(2, -1)
     variance = np.maximum(total - squares, 0.0)
-    return BinnedStatistics(
-        edges, closed, wrong + correct, total, correct.astype(np.float64), variance
-    )
+    return BinnedStatistics(edges, closed, wrong + right, total, right.astype(np.float64), variance)
 
 
 def weighted_count(index: NDArray[np.intp], weight: FloatArray, size: int) -> FloatArray:

@@ -182,7 +182,7 @@ def alarms(
     Parameters
     ----------
     entries
-        The first answers of the log (`Log.entries`), oldest first. Answers that were given again
+        The first answers of the log, oldest first. Answers that were given again
         would change the series after it was tested, and with it past alarms and the stated rate.
     false_alarms, seed
         See `changes`. The rate holds if snapshots are exchangeable while nothing changes.

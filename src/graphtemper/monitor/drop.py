@@ -105,20 +105,23 @@ def drops(
     limits: Mapping[str, float],
     false_drops: float = 0.05,
     labelled: Sequence[Labelled] = (),
+    order: Sequence[str] = (),
 ) -> list[Drop]:
     """Return the snapshots of which an answer or labels show a drop, oldest first.
 
     Parameters
     ----------
     history
-        All answers in the order in which they were given (`graphtemper.monitor.Log.history`), so
-        that answers given again count as well.
+        All answers in the order in which they were given , so that answers given again
+        count as well.
     limits
         Accuracies by name, as from `limits_of`.
     false_drops
         Upper bound on the probability that the log ever holds a false drop.
     labelled
-        Late labels in the order in which they came (`graphtemper.monitor.Log.labelled`).
+        Late labels in the order in which they came.
+    order
+        Names of snapshots in the order of time. Default: that of their first answers.
 
     Examples
     --------
@@ -139,6 +142,7 @@ def drops(
     for number, labels in enumerate(labelled, start=1):
         bound = upper_bound(labels.accuracy, _high(labels), number, _LABELS * rate)
         bounds[labels.name] = min(bound, bounds.get(labels.name, bound))
+    bounds = {name: bounds[name] for name in dict.fromkeys([*order, *bounds]) if name in bounds}
     found: list[Drop] = []
     for below, limit in limits.items():
         # Bounds are clipped as log-odds are, so the limit is too: 99.8 % is no drop from 100 %.

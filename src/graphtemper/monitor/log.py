@@ -12,11 +12,13 @@ grows by one, and answers carry the revision of the card that gave them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -69,6 +71,8 @@ class Entry:
         those by name, each with value, low and high.
     undefined
         Why metrics that were asked for have no value.
+    question
+        What was asked in the caller's words, such as a class by its name.
     """
 
     name: str
@@ -89,6 +93,7 @@ class Entry:
     asked: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
+    question: dict[str, Any] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -103,6 +108,15 @@ class Entry:
         """The accuracy with its interval; "not known" if the verdict is `abstain`."""
         value = f"{self.accuracy:.1%}" if self.settled else "not known"
         return f"{value} (90 % interval {self.low:.1%} to {self.high:.1%})"
+
+    def check(self) -> Entry:
+        """Return the answer; raise `ValueError` if a number is not finite or impossible."""
+        shares = (self.low, self.accuracy, self.high, self.confidence)
+        numbers = (*shares, self.temperature, self.slope, *self.signals.values())
+        possible = all(0.0 <= share <= 1.0 for share in shares) and self.temperature > 0.0
+        if not (all(map(math.isfinite, numbers)) and possible and self.verdict in VERDICTS):
+            raise ValueError("a number that was measured on it is not finite, or not possible.")
+        return self
 
 
 class Missed(NamedTuple):
@@ -140,6 +154,87 @@ class Labelled(NamedTuple):
     metrics: dict[str, float] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Content:
+    """The rows of a log at one moment, as kinds with their contents.
+
+    Attributes
+    ----------
+    rows
+        In the order in which they were written.
+    path
+        The log.
+    """
+
+    rows: Sequence[tuple[str, dict[str, Any]]]
+    path: Path
+
+    def _of(self, kind: str, make: Callable[..., Row]) -> list[Row]:
+        try:
+            return [make(**row) for found, row in self.rows if found == kind]
+        except (TypeError, KeyError, ValueError) as error:
+            raise errors.damaged(f"{self.path} holds a damaged row; begin a new log.") from error
+
+    @cached_property
+    def history(self) -> list[Entry]:
+        """All answers in the order in which they were given."""
+        return self._of(
+            "answer", lambda reasons, **row: Entry(reasons=tuple(reasons), **row).check()
+        )
+
+    @cached_property
+    def places(self) -> list[str]:
+        """Names in the order of time: a missed snapshot keeps its place until it is measured."""
+        rows = (row.get("name", "") for kind, row in self.rows if kind in ("answer", "missed"))
+        return list(dict.fromkeys(rows))
+
+    @cached_property
+    def at_first(self) -> dict[str, Entry]:
+        """The first answer to every snapshot, in the order in which they were given."""
+        found: dict[str, Entry] = {}
+        for entry in self.history:
+            found.setdefault(entry.name, entry)
+        return found
+
+    @cached_property
+    def first(self) -> list[Entry]:
+        """The first answer to every snapshot, oldest snapshot first."""
+        return [self.at_first[name] for name in self.places if name in self.at_first]
+
+    @cached_property
+    def answers(self) -> list[Entry]:
+        """The newest answer to every snapshot, oldest snapshot first."""
+        found = {entry.name: entry for entry in self.history}
+        return [found[name] for name in self.places if name in found]
+
+    @cached_property
+    def missed(self) -> list[Missed]:
+        """Snapshots that could not be measured and that nobody has asked to forget."""
+        gone = {entry.name for entry in self.history} | self.forgotten
+        found = [*self._of("missed", Missed), *self._of("unread", Missed)]
+        return list({one.name: one for one in found if one.name not in gone}.values())
+
+    @cached_property
+    def forgotten(self) -> set[str]:
+        """Names of snapshots that are to be left out."""
+        return set(self._of("forgotten", lambda name: name))
+
+    @cached_property
+    def labelled(self) -> list[Labelled]:
+        """What late labels showed, in the order in which they came."""
+        return self._of("labels", Labelled)
+
+    @cached_property
+    def cards(self) -> list[str]:
+        """The card each time that it had learned; as many as the revision."""
+        return self._of("card", lambda name, text: text)
+
+    def reported(self, what: str) -> tuple[int, int]:
+        """Return how many answers and late labels were acknowledged."""
+        rows = self._of("reported", lambda name, answers, labels: (name, int(answers), int(labels)))
+        return max(((a, b) for name, a, b in rows if name == what), default=(0, 0))
+
+
 class Log:
     """An append-only log in one SQLite file, which is created with the first row.
 
@@ -147,49 +242,57 @@ class Log:
     ----------
     path
         The file; its folder has to exist.
-    card
-        A checksum of the watch's card (`graphtemper.monitor.fingerprint`); a log of another card
-        is refused.
-    kind
-        ``"graphs"`` or ``"logits"``. Logits alone give other signals than a graph and its model,
-        so the two are never in one log.
-    seed
-        Seed of the perturbed passes, and of ties in the test for changes.
+    settings
+        What is compared with the first row: the checksum of the card, and the seed.
 
     Examples
     --------
     >>> import tempfile
     >>> entry = Entry("monday", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("near",), {})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = Log(Path(folder) / "watch.sqlite", card="c1")
-    ...     log.append(entry), log.append(entry), len(log.entries())
+    ...     log = Log(Path(folder) / "watch.sqlite", {"card": "c1", "kind": "graphs"})
+    ...     log.append(entry), log.append(entry), len(log.read().first)
     (True, False, 1)
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], card: str, *, kind: Kind = "graphs", seed: int = 0
-    ) -> None:
-        self.path, self.kind, self.seed = Path(path), kind, seed
-        self._settings = {"card": card, "kind": kind, "seed": seed}
-        self._check_settings(self._read("settings", dict))
+    def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+        self.path, self.settings = Path(path), settings
+
+    def read(self) -> Content:
+        """Return all rows; a log that was begun with other settings is refused."""
+        if not self.path.exists():
+            return Content([], self.path)
+        with _opened(self.path) as base:
+            texts = base.execute(_ALL).fetchall() if _has_rows(base, self.path) else []
+        return self._parsed(texts)
 
     def append(self, entry: Entry, missed: Sequence[Missed] = ()) -> bool:
         """Add an answer, together with the snapshots before it that could not be measured.
 
-        Return False without adding anything if the log has a snapshot of that name, measured or
-        missed, as after another process was faster. An answer of a card that has not learned all
-        labels of the log is refused.
+        Return False without adding anything if the log has an answer of that name, as after another
+        process was faster. An answer of a card that has not learned all labels of the log is
+        refused.
         """
-        with self._writing(entry.revision) as base:
-            query = "SELECT name FROM log WHERE kind IN ('answer', 'missed')"
-            known = {name for (name,) in base.execute(query)}
-            if entry.name in known:
+        with self._writing(entry.revision) as (base, known):
+            if ("answer", entry.name) in known:
                 return False
             for snapshot in missed:
-                if snapshot.name not in known:
+                if not {("answer", snapshot.name), ("missed", snapshot.name)} & known:
                     _insert(base, "missed", snapshot._asdict())
             _insert(base, "answer", asdict(entry))
             return True
+
+    def miss(self, missed: Sequence[Missed]) -> None:
+        """Add snapshots after the newest answer that could not be measured."""
+        with self._writing() as (base, known):
+            for snapshot in missed:
+                if not {("missed", snapshot.name), ("unread", snapshot.name)} & known:
+                    _insert(base, "unread", snapshot._asdict())
+
+    def forget(self, name: str) -> None:
+        """Leave a snapshot out that could not be measured."""
+        with self._writing() as (base, _):
+            _insert(base, "forgotten", {"name": name})
 
     def add_labels(self, labelled: Labelled, card: str | None, answers: Sequence[Entry]) -> None:
         """Add what labels of a snapshot showed, the card that learned from them, and new answers.
@@ -203,68 +306,28 @@ class Log:
         answers
             Later snapshots, answered with that card.
         """
-        with self._writing(labelled.revision - (card is not None)) as base:
+        with self._writing(labelled.revision - (card is not None)) as (base, _):
             _insert(base, "labels", labelled._asdict())
             if card is not None:
                 _insert(base, "card", {"name": labelled.name, "text": card})
             for answer in answers:
                 _insert(base, "answer", asdict(answer))
 
-    def history(self) -> list[Entry]:
-        """Return all answers in the order in which they were given."""
-        return self._read("answer", lambda row: Entry(**row | {"reasons": tuple(row["reasons"])}))
-
-    def entries(self) -> list[Entry]:
-        """Return the first answer to every snapshot, oldest snapshot first."""
-        first: dict[str, Entry] = {}
-        for entry in self.history():
-            first.setdefault(entry.name, entry)
-        return list(first.values())
-
-    def answers(self) -> list[Entry]:
-        """Return the newest answer to every snapshot, oldest snapshot first."""
-        return list({entry.name: entry for entry in self.history()}.values())
-
-    def missed(self) -> list[Missed]:
-        """Return the snapshots that could not be measured before a later one was."""
-        return self._read("missed", lambda row: Missed(**row))
-
-    def labelled(self) -> list[Labelled]:
-        """Return what late labels showed, in the order in which they came."""
-        return self._read("labels", lambda row: Labelled(**row))
-
-    def learned(self) -> tuple[str | None, int]:
-        """Return the text of the card that has learned from labels, if any, and the revision."""
-        texts: list[str] = self._read("card", lambda row: row["text"])
-        return texts[-1] if texts else None, len(texts)
-
-    def reported(self, gate: str) -> tuple[int, int]:
-        """Return how many answers and late labels the last run with a gate has reported."""
-        rows: list[tuple[str, tuple[int, int]]] = self._read(
-            "reported", lambda row: (row["name"], (int(row["answers"]), int(row["labels"])))
-        )
-        return max((counts for name, counts in rows if name == gate), default=(0, 0))
-
-    def report(self, gate: str, answers: int, labels: int) -> None:
-        """Store that a run with a gate has reported a number of answers and of late labels."""
-        if (answers, labels) > self.reported(gate):
-            with self._writing() as base:
-                _insert(base, "reported", {"name": gate, "answers": answers, "labels": labels})
-
-    def _read(self, kind: str, make: Callable[[dict[str, Any]], Row]) -> list[Row]:
-        if not self.path.exists():
-            return []
-        query = "SELECT content FROM log WHERE kind = ? ORDER BY number"
-        with _opened(self.path) as base:
-            texts = base.execute(query, [kind]).fetchall() if _has_rows(base, self.path) else []
-        try:
-            return [make(parse_json(text)) for (text,) in texts]
-        except (TypeError, KeyError, ValueError) as error:
-            raise errors.damaged(f"{self.path} holds a damaged row; begin a new log.") from error
+    def report(self, names: Sequence[str], answers: int, labels: int) -> None:
+        """Store that a number of answers and of late labels was acknowledged."""
+        content = self.read()
+        new = [name for name in names if (answers, labels) > content.reported(name)]
+        if new:
+            with self._writing() as (base, _):
+                for name in new:
+                    facts = {"name": name, "answers": answers, "labels": labels}
+                    _insert(base, "reported", facts)
 
     @contextmanager
-    def _writing(self, revision: int | None = None) -> Iterator[sqlite3.Connection]:
-        """Open one transaction, in a log of the expected settings and revision."""
+    def _writing(
+        self, revision: int | None = None
+    ) -> Iterator[tuple[sqlite3.Connection, set[tuple[str, str]]]]:
+        """Open one transaction in a log of the expected settings and revision, with its names."""
         check_folder(self.path)
         with _opened(self.path) as base:
             base.execute("BEGIN IMMEDIATE")  # closing without a commit undoes it
@@ -272,26 +335,34 @@ class Log:
                 base.execute(_TABLE)
                 for mark, value in _MARKS.items():
                     base.execute(f"PRAGMA {mark} = {value}")
-                _insert(base, "settings", {"name": ""} | self._settings)
-            query = "SELECT content FROM log WHERE kind = 'settings'"
-            self._check_settings([parse_json(text) for (text,) in base.execute(query)])
-            cards = base.execute("SELECT count(*) FROM log WHERE kind = 'card'").fetchone()[0]
-            if revision not in (None, cards):
+                _insert(base, "settings", {"name": ""} | self.settings)
+            self._parsed(base.execute(f"{_ALL} LIMIT 1").fetchall())
+            names = base.execute("SELECT kind, name FROM log").fetchall()
+            if revision not in (None, sum(kind == "card" for kind, _ in names)):
                 raise errors.other_log(
                     f"labels were added to the log {self.path} after this run began; run it again."
                 )
-            yield base
+            yield base, set(names)
             base.execute("COMMIT")
 
-    def _check_settings(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Refuse a log that was begun with another card, kind or seed."""
-        for row in rows:
-            for name, value in self._settings.items():
-                if row.get(name) != value:
-                    raise errors.other_log(
-                        f"the log {self.path} was begun with another {name} ({row.get(name)}, not "
-                        f"{value}); use one log for each card, kind of snapshots and seed."
-                    )
+    def _parsed(self, texts: Sequence[tuple[str, str]]) -> Content:
+        """Return rows; refuse those of another card, kind or seed."""
+        try:
+            rows = [(kind, dict(parse_json(text))) for kind, text in texts]
+        except (TypeError, ValueError) as error:
+            raise errors.damaged(f"{self.path} holds a damaged row; begin a new log.") from error
+        if rows and rows[0][0] != "settings":
+            raise errors.damaged(f"{self.path} does not say whose log it is; begin a new log.")
+        for name, value in self.settings.items():
+            if rows and rows[0][1].get(name) != value:
+                raise errors.other_log(
+                    f"the log {self.path} was begun with another {name} ({rows[0][1].get(name)}, "
+                    f"not {value}); use one log for each card, kind of snapshots and seed."
+                )
+        return Content(rows, self.path)
+
+
+_ALL = "SELECT kind, content FROM log ORDER BY number"
 
 
 def _insert(base: sqlite3.Connection, kind: str, content: dict[str, Any]) -> None:
@@ -320,11 +391,13 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _has_rows(base: sqlite3.Connection, path: Path) -> bool:
     """Return whether a file holds a log; False if it is empty, an error if it is anything else."""
-    if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    marks = {mark: base.execute(f"PRAGMA {mark}").fetchone()[0] for mark in _MARKS}
+    tables = base.execute("SELECT name FROM sqlite_schema").fetchall()
+    if not tables and not any(marks.values()):
         return False
-    for mark, number in _MARKS.items():
-        if base.execute(f"PRAGMA {mark}").fetchone()[0] != number:
-            text = f"{path} is not a log of graphtemper monitor, or one of another version; choose "
-            error = VersionError if mark == "user_version" else errors.damaged
-            raise error(f"{text}another file.")
+    text = f"{path} is not a log of graphtemper monitor, or one of another version; choose another"
+    if marks["application_id"] != _MARKS["application_id"] or ("log",) not in tables:
+        raise errors.damaged(f"{text} file.")
+    if marks["user_version"] != _MARKS["user_version"]:
+        raise VersionError(f"{text} file.")
     return True

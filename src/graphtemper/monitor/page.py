@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 
-from graphtemper._core.files import atomic_write
 from graphtemper.metrics.decisions import NAMES
 from graphtemper.monitor.drop import SOURCE
 from graphtemper.monitor.log import VERDICTS
+from graphtemper.monitor.record import summary
 from graphtemper.monitor.standing import Standing
-from graphtemper.monitor.track_record import summary
 from graphtemper.recalibration.decisions.metrics import title
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
 from graphtemper.recalibration.report.vega import (
@@ -38,13 +36,6 @@ _NEWEST_ROWS = 50
 _GAPS = "break-paths-filter-domains"
 _SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
 _TALL, _LOW = 260, 130  # heights of charts
-
-
-def write_page(path: str | os.PathLike[str], standing: Standing) -> None:
-    """Write the page of a watch atomically."""
-    page = render(standing).encode("utf-8")
-    with atomic_write(path) as stream:
-        stream.write(page)
 
 
 def render(standing: Standing) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from graphtemper._core.stamps import stamp
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.models.logit_files import ARRAYS, EXPECTED
-from graphtemper.scale.logits.logit_tables import LogitParts, open_logits
+from graphtemper.models.predictor import as_graph
+from graphtemper.scale.logits.logit_tables import LogitArray, LogitParts, LogitTables, open_logits
 from graphtemper.scale.parquet import parquet_files
 from graphtemper.scale.recalibration import Tables
 
@@ -41,35 +42,56 @@ _DATE = re.compile(
 )
 
 
+Kept = Graph | LogitParts | Tables
+"""What a snapshot holds once it is loaded."""
+Given = Any
+"""What a caller names: paths and folders, snapshots, or contents by name; see `snapshots_of`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A named snapshot of a graph or of logits.
+    """A named snapshot of a graph or of logits, for `Watch.follow`.
 
     Attributes
     ----------
     name
         Identifies the snapshot in the log.
-    digest
-        A checksum of its content; None to compute it from what `load` returns.
-    load
-        Returns the content, a `Graph`, logits such as a `LogitArray`, or `Tables`; called when the
-        snapshot is measured, and not cached.
+    content
+        A `Graph`, a PyG ``Data`` or logits (N, K); or a function that returns one, which is called
+        when the snapshot is measured, and whose return value is not kept.
     nodes
         Nodes of a graph to evaluate (default: all).
+    when
+        Its place in time, a string that sorts by time such as ``"2026-05"``. A watch refuses a
+        snapshot that is older than the newest of its log. Default: the date in its name, if any.
+    digest
+        A checksum of its content; by default it is computed from the content.
     files
         Returns the files that it is read from (optional): while their stamps do not change, a
         logged snapshot is not read again.
-    when
-        Its place in time, a string that sorts by time such as ``"2026-05"`` (optional). A watch
-        refuses a snapshot that is older than the newest of its log.
     """
 
     name: str
-    digest: str | None
-    load: Callable[[], Graph | LogitParts | Tables]
+    content: Any
     nodes: NDArray[np.int64] | None = None
-    files: Callable[[], Sequence[Path]] | None = field(default=None, kw_only=True)
     when: str | None = field(default=None, kw_only=True)
+    digest: str | None = field(default=None, kw_only=True)
+    files: Callable[[], Sequence[Path]] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.when is None:
+            object.__setattr__(self, "when", date_of(self.name))
+
+    def load(self, num_classes: int) -> Kept:
+        """Return the content; an array is one of logits."""
+        content = self.content
+        if callable(content) and not hasattr(content, "num_nodes"):
+            content = content()
+        if isinstance(content, Graph | LogitTables | LogitArray | Tables):
+            return content
+        if hasattr(content, "num_nodes"):
+            return as_graph(content)
+        return LogitArray(np.asarray(content), num_classes)
 
     def stamp(self) -> str | None:
         """Return a stamp of its files, which shows cheaply whether they may have changed."""
@@ -80,7 +102,7 @@ class Snapshot:
 
         Examples
         --------
-        >>> day2 = Snapshot("day2", None, Graph, files=list)
+        >>> day2 = Snapshot("day2", Graph, files=list)
         >>> day2.is_older_than("day10", None), day2.is_older_than("day1", None)
         (True, False)
         """
@@ -88,28 +110,56 @@ class Snapshot:
             return self.when < when
         return self.files is not None and natural_key(self.name) < natural_key(name)
 
-    def checksum(self, content: Graph | LogitParts | Tables | None = None) -> str:
+    def checksum(self, content: Kept) -> str:
         """Return the checksum of what a watch reads: no labels, masks and names of a graph.
 
         Examples
         --------
         >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], labels=[0, 1])
-        >>> shots = [Snapshot("day", None, lambda g=g: g) for g in (g, g.replace(labels=None))]
-        >>> len({shot.checksum() for shot in shots})
-        1
+        >>> shot = Snapshot("day", g)
+        >>> shot.checksum(g) == shot.checksum(g.replace(labels=None))
+        True
         """
         if self.digest is not None:
             return self.digest
-        loaded = self.load() if content is None else content
-        if isinstance(loaded, Graph):
-            return content_digest(loaded, _NOT_READ)
-        if isinstance(loaded, Tables):
-            return _content_of(_part_files(loaded[:3]))
-        digest = hashlib.sha256(f"{loaded.num_classes} classes\n".encode())
-        for part in range(len(loaded)):
-            for _, logits in loaded.batches(part):
+        if isinstance(content, Graph):
+            return content_digest(content, _NOT_READ)
+        if isinstance(content, Tables):
+            return _content_of(_part_files(content[:3]))
+        digest = hashlib.sha256(f"{content.num_classes} classes\n".encode())
+        for part in range(len(content)):
+            for _, logits in content.batches(part):
                 digest.update(np.ascontiguousarray(logits, np.float64).data)
         return digest.hexdigest()
+
+
+def snapshots_of(given: Given, num_classes: int, *, logits: bool = False) -> list[Snapshot]:
+    """Return snapshots, oldest first, from what a caller names.
+
+    Parameters
+    ----------
+    given
+        A path, a folder or several of them, whose snapshots are put in order; a `Snapshot` or
+        several; or a mapping from names to what a `Snapshot` holds, in its order.
+    num_classes
+        Number of classes of logits.
+    logits
+        Files are those of logits.
+
+    Examples
+    --------
+    >>> [shot.when for shot in snapshots_of({"2026-05": Graph, "2026-06": Graph}, 2)]
+    ['2026-05', '2026-06']
+    """
+    if isinstance(given, Mapping):
+        return [Snapshot(name, content) for name, content in given.items()]
+    several: list[Any] = [given] if isinstance(given, str | os.PathLike | Snapshot) else list(given)
+    found = [one for one in several if isinstance(one, Snapshot)]
+    if not found:
+        return find_logits(several, num_classes) if logits else find_snapshots(several)
+    if len(found) < len(several):
+        raise errors.wrong_type("give either snapshots, or files and folders of them, not both.")
+    return found
 
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
@@ -181,7 +231,7 @@ def _find(
     paths: Sequence[str | os.PathLike[str]],
     inside: Callable[[Path], list[Path]],
     expected: str,
-    load: Callable[[Path], Graph | LogitParts | Tables],
+    load: Callable[[Path], Kept],
 ) -> list[Snapshot]:
     """Return the snapshots at places, oldest first; refuse two of the same name."""
     places: list[Path] = []
@@ -206,8 +256,7 @@ def _find(
     by_date = all(date_of(name) for name, _ in named)
     named.sort(key=lambda pair: ((date_of(pair[0]) or "") * by_date, natural_key(pair[0])))
     return [
-        Snapshot(name, None, partial(load, place), files=partial(_files, place), when=date_of(name))
-        for name, place in named
+        Snapshot(name, partial(load, place), files=partial(_files, place)) for name, place in named
     ]
 
 
@@ -286,7 +335,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     Examples
     --------
     >>> g = Graph(features=[[1.0]] * 4, edges=[[0, 1], [1, 2], [2, 3]], time=[1, 1, 2, 3])
-    >>> [(s.name, s.load().num_nodes, s.nodes.tolist()) for s in windows(g, 2)]
+    >>> [(s.name, s.load(2).num_nodes, s.nodes.tolist()) for s in windows(g, 2)]
     [('1', 2, [0, 1]), ('2 to 3', 4, [2, 3])]
     """
     check_integer(count, "count", 1)
@@ -303,5 +352,5 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
         first = int(graph.time[present][evaluated].min())
         name = f"{first}" if first == end else f"{first} to {end}"
         digest = hashlib.sha256(f"{content} {name}".encode()).hexdigest()
-        yield Snapshot(name, digest, partial(graph.subgraph, present), evaluated)
+        yield Snapshot(name, partial(graph.subgraph, present), evaluated, digest=digest)
         start = int(end)

@@ -9,8 +9,8 @@ from graphtemper import errors
 from graphtemper.card.card import SourceCard
 from graphtemper.monitor.change import Change, alarms
 from graphtemper.monitor.drop import Drop, drops, limits_of
-from graphtemper.monitor.log import Entry, Log, Missed
-from graphtemper.monitor.track_record import Scored, track_record
+from graphtemper.monitor.log import Content, Entry, Missed
+from graphtemper.monitor.record import Scored, track_record
 from graphtemper.recalibration.gates import Gate
 
 
@@ -70,43 +70,35 @@ class Standing:
 
 
 def read_log(
-    log: Log,
+    log: Content,
     card: SourceCard,
     gates: Iterable[Gate] = (),
     *,
+    seed: int = 0,
     false_alarms: float = 0.01,
     false_drops: float = 0.05,
     every: int = 1,
-    missed: Sequence[Missed] = (),
 ) -> Standing:
-    """Read a log as a whole.
-
-    Parameters
-    ----------
-    log, card
-        The log, and the card that it was begun with.
-    gates
-        Those that compare the accuracy with a number are limits of drops.
-    false_alarms, false_drops, every
-        See `graphtemper.monitor.alarms` and `graphtemper.monitor.drops`.
-    missed
-        Snapshots that a run could not measure and that are not in the log yet.
-    """
-    first, answers = log.entries(), log.answers()
-    if not answers:
+    """Read the rows of a log as a whole; gates on the accuracy are limits of drops."""
+    if not log.answers:
         raise errors.empty(f"the log {log.path} has no snapshots yet.")
     limits = limits_of(card.reference.accuracy, gates)
+    place = {entry.name: position for position, entry in enumerate(log.first)}
+    # In the order in which they were given, and as they were: a snapshot that was measured late, or
+    # an answer given again, would move or raise alarms of the past.
+    tested = list(log.at_first.values())
+    changes = alarms(tested, false_alarms, seed, every)
+    fallen = drops(log.history, limits, false_drops, log.labelled, log.places)
     return Standing(
         model=card.predictor,
         source=card.reference.accuracy,
-        first=first,
-        answers=answers,
+        first=log.first,
+        answers=log.answers,
         record=track_record(log),
-        # What was answered at the time: answers given again would move or raise alarms of the past.
-        changes=alarms(first, false_alarms, log.seed, every),
-        drops=drops(log.history(), limits, false_drops, log.labelled()),
+        changes=[one._replace(position=place[tested[one.position].name]) for one in changes],
+        drops=fallen,
         limits=limits,
-        missed=list(dict.fromkeys([*log.missed(), *missed])),
+        missed=log.missed,
         false_alarms=false_alarms,
         false_drops=false_drops,
         every=every,

@@ -34,7 +34,7 @@ from graphtemper.recalibration.verdict import (
 from graphtemper.temperature.scaling import nearest_temperature
 
 Match = Callable[[float], tuple[float, str]]
-"""Return the temperature for an accuracy, relative to the source's, and any problem with it."""
+"""Return the temperature for an accuracy, and any problem with it."""
 
 ATLAS, ENVIRONMENTS, USUAL = "atlas", "environments", "usual over-confidence"
 """Methods of an estimate without labels of the target."""
@@ -47,7 +47,7 @@ _STEPS = 41
 
 
 def answer(reading: Reading, logits: FloatArray, labels: Labels = NO_LABELS) -> Recalibration:
-    """Answer about logits (n, K), given in units of the source temperature."""
+    """Answer about logits (n, K)."""
     plain = from_atlas(reading, partial(nearest_temperature, logits))
     return with_labels(plain, reading.prior, logits, labels)
 
@@ -92,7 +92,7 @@ def judged(
     return Recalibration(
         reading=reading,
         accuracy=accuracy,
-        relative=1.0 if verdict == "abstain" else matched,
+        temperature=reading.card.temperature if verdict == "abstain" else matched,
         verdict=verdict,
         reasons=[*said, *reasons],
         mean_confidence=(confidence, confidence),
@@ -115,7 +115,7 @@ def with_labels(
     right = (logits.argmax(axis=1)[labels.rows] == labels.classes).astype(np.float64)
     count, hits = right.size, int(right.sum())
     if count < size:
-        confidence = temperatures.apply(logits).max(axis=1)
+        confidence = temperatures.apply(logits, reading.card.temperature).max(axis=1)
         known = confidence, logits.argmax(axis=1), logits.shape[1], labels.columns
         found = adjusted(few_labels.design(*known), labels.rows, right)
         values = few_labels.posterior(prior, found, count, size)
@@ -123,7 +123,7 @@ def with_labels(
     else:
         accuracy = Estimate(hits / count, hits / count, hits / count, few_labels.METHOD)
         values = np.array([log_odds(accuracy.value)])
-    temperature, caveat = before.relative, caveat_of(before)
+    temperature, caveat = before.temperature, caveat_of(before)
     if not reading.flat:
         now = temperatures.mean_confidence(logits, temperature)
         aim = accuracy_to_match(values, now)

@@ -118,16 +118,17 @@ def correct(result: Recalibration, observation: Observation) -> Recalibration:
         missing = Reason(ReasonCode.CLASS_PROFILE_MISSING, text)
         return replace(result, reasons=[*result.reasons, missing])
     plain = answer(reading, logits)
-    found = estimate(profile, logits, plain.relative, design_effect(observation))
+    unit = reading.card.temperature
+    found = estimate(profile, logits / unit, plain.temperature / unit, design_effect(observation))
     objection = found.objection or _doubt(plain)
     if not objection:
-        shifted = logits + found.offsets
-        confidence = float(temperatures.apply(shifted).max(axis=1).mean())
+        shifted = logits + unit * found.offsets
+        confidence = temperatures.mean_confidence(shifted, unit)
         prior = Prior(log_odds(found.accuracy), _deviation(reading, found.error))
         accuracy = prior.estimate("class shares")
-        corrected = judged(reading, confidence, accuracy, found.temperature, None)
+        corrected = judged(reading, confidence, accuracy, unit * found.temperature, None)
         better = with_labels(corrected, prior, shifted, labels)
-        ways = (logits, plain.relative), (shifted, corrected.relative)
+        ways = (logits, plain.temperature), (shifted, corrected.temperature)
         before, after = (
             nll(temperatures.apply(z[labels.rows], t), labels.classes) if labels.rows.size else 0.0
             for z, t in ways
@@ -144,12 +145,12 @@ def correct(result: Recalibration, observation: Observation) -> Recalibration:
     alone = better.verdict == "trust" and result.verdict != "trust"
     return replace(
         better,
-        logits=shifted,
+        logits=logits,
         labels=labels,
         verdict="caution" if alone else better.verdict,
         reasons=[*better.reasons, _corrected(profile, found)],
         class_shares=found.shares,
-        logit_shift=found.offsets * result.source_temperature,
+        logit_shift=unit * found.offsets,
     )
 
 

@@ -12,7 +12,7 @@ from graphtemper import theory
 from graphtemper.card.atlas import moves_edges_only
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import IllConditionedWarning, InputError
-from graphtemper.recalibration.result import Recalibration, probabilities_at
+from graphtemper.recalibration.result import Recalibration
 
 
 def diagnosis(result: Recalibration, card: SourceCard) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _contradiction(result: Recalibration, slope: float) -> str:
         return "no accuracy is known that could confirm it"
     if slope <= 0.0 or (slope - 1.0) * (result.slope - 1.0) < 0.0:
         return "the atlas sees the opposite direction"
-    confidence = probabilities_at(result.logits, 1.0 / slope).max(axis=1).mean()
+    confidence = result.at(result.source_temperature / slope).max(axis=1).mean()
     inside = result.accuracy.low <= confidence <= result.accuracy.high
     return "" if inside else "it would put confidence outside the interval of the accuracy"
 

@@ -1,6 +1,6 @@
 """The main job: a frozen model, an unlabelled graph and a source card give honest probabilities.
 
-Four steps: observe the model on the graph, at the source temperature; read the observation against
+Four steps: observe the model on the graph; read the observation against
 the card; answer with an accuracy, a temperature and a verdict; apply the answer to every node. The
 labels of the target graph are never read, only those that the caller passes.
 """
@@ -36,7 +36,7 @@ from graphtemper.recalibration.reasons import (
     sample_run,
     whole_graph_run,
 )
-from graphtemper.recalibration.result import Recalibration, probabilities_at
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.views import num_passes
 
@@ -149,7 +149,9 @@ def recalibrate(
     reading, columns = read(card, observation, sample), []
     if earlier is not None:
         old = checked_earlier(earlier, *size)[observation.nodes]
-        reading = replace(reading, earlier=design(observation.logits, old).mean(axis=0))
+        reading = replace(
+            reading, earlier=design(observation.logits / card.temperature, old).mean(axis=0)
+        )
         columns.append(agreement(observation.logits, old))
         learned = sum(item.earlier is not None for item in card.environments)
         ran = [*ran, earlier_labels(int((old >= 0).sum()), old.size, learned)]
@@ -229,8 +231,11 @@ def _observe(
     if logits is not None and not callable(predictor):
         raise errors.conflict("logits are given twice; pass the model first, or the logits alone.")
     given = made if logits is None else logits
-    observation = Observation(predictor, converted, nodes, seed=seed, logits=given)
-    return observation.at(card.temperature), made is not None
+    unit = card.temperature
+    observation = Observation(
+        predictor, converted, nodes, temperature=unit, seed=seed, logits=given
+    )
+    return observation, made is not None
 
 
 def _applied(result: Recalibration, observation: Observation, per_node: bool) -> Recalibration:
@@ -240,7 +245,7 @@ def _applied(result: Recalibration, observation: Observation, per_node: bool) ->
         divisors, uneven = node_temperatures.spread(
             observation,
             result.reading.card,
-            result.relative,
+            result.temperature,
             result.accuracy.value,
             keep=result.verdict == "abstain",
         )
@@ -255,15 +260,14 @@ def _with_probabilities(
     nodes: NDArray[np.int64],
     divisors: FloatArray | None = None,
 ) -> Recalibration:
-    relative = result.relative if divisors is None else divisors
-    probabilities = probabilities_at(result.logits, relative)
+    probabilities = result.at(result.temperature if divisors is None else divisors)
     return replace(
         result,
         graph=graph,
         nodes=nodes,
         probabilities=probabilities,
         mean_confidence=(result.mean_confidence[0], float(probabilities.max(axis=1).mean())),
-        node_temperatures=None if divisors is None else divisors * result.source_temperature,
+        node_temperatures=divisors,
     )
 
 

@@ -24,11 +24,11 @@ from graphtemper.temperature.scaling import nearest_temperature
 def spread(
     observation: Observation,
     card: SourceCard,
-    relative: float,
+    temperature: float,
     accuracy: float,
     keep: bool = False,
 ) -> tuple[FloatArray, list[Reason]]:
-    """Return the temperature of each observed node (n,), relative to the source's, and a reason.
+    """Return the temperature of each observed node (n,), and a reason.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ def spread(
         The target; from logits alone only the signals that need no model are measured.
     card
         The source card, with its node responses.
-    relative
-        The temperature of the graph, relative to the source's.
+    temperature
+        The temperature of the graph.
     accuracy
         The estimated accuracy of the graph.
     keep
-        Use ``relative`` at all nodes, for a graph on which the atlas abstains.
+        Use ``temperature`` at all nodes, for a graph on which the atlas abstains.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def spread(
     if keep:
         text = "the answer is an abstention, so all nodes have the temperature of the graph."
         kept = Reason(ReasonCode.NODE_TEMPERATURES_KEPT, text)
-        return np.full(observation.num_nodes, relative), [kept]
+        return np.full(observation.num_nodes, temperature), [kept]
     response = card.node_responses["model" if observation.has_model else "logits"]
     if not response.helps:
         text = (
@@ -74,22 +74,22 @@ def spread(
             "temperature, so all nodes have the same."
         )
         equal = Reason(ReasonCode.NODE_TEMPERATURES_EQUAL, text)
-        return np.full(observation.num_nodes, relative), [equal]
+        return np.full(observation.num_nodes, temperature), [equal]
     log_ratio = response.log_temperatures(
         node_signals.measure(observation, card.probe),
         observation.predictions,
         log_odds(accuracy) - log_odds(card.reference.accuracy),
     )
     ratio = np.exp(log_ratio)
-    confidence = temperatures.mean_confidence(observation.logits, relative)
+    confidence = temperatures.mean_confidence(observation.logits, temperature)
     common, _ = nearest_temperature(divided(observation.logits, ratio), confidence)
-    relatives = common * ratio
-    low, high = np.quantile(relatives * card.probe.temperature, (0.05, 0.95))
+    found = common * ratio
+    low, high = np.quantile(found, (0.05, 0.95))
     text = (
         f"90 % of the nodes have a temperature between {low:.3g} and {high:.3g}; on left-out "
         f"shifts of this card node temperatures gained {response.gain:.2g} nats per node."
     )
-    return relatives, [Reason(ReasonCode.NODE_TEMPERATURES, text)]
+    return found, [Reason(ReasonCode.NODE_TEMPERATURES, text)]
 
 
 def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:

@@ -55,8 +55,9 @@ class Recalibration:
         What was measured, compared with the source card, which is ``reading.card``.
     accuracy : Estimate
         Estimated accuracy with a 90 % interval; a credible interval where labels were given.
-    relative : float
-        The temperature over that of the source.
+    temperature : float
+        The graph's temperature, which divides the model's logits. Where the verdict is ``abstain``
+        it is the source's own.
     verdict, reasons
         ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
         ``text``.
@@ -65,8 +66,8 @@ class Recalibration:
     signals : dict
         What was measured, without labels.
     logits, probabilities : (n, K) arrays
-        Of the chosen nodes: logits at the source temperature, and softmax(logits / temperature).
-        Results about files have none of the arrays of nodes.
+        Of the chosen nodes: the model's logits, and softmax(logits / temperature). Results about
+        files have none of the arrays of nodes.
     nodes : (n,) array
         Indices of the chosen nodes in the graph.
     graph : Graph or None
@@ -88,7 +89,7 @@ class Recalibration:
 
     reading: Reading
     accuracy: Estimate
-    relative: float
+    temperature: float
     verdict: Verdict
     reasons: list[Reason]
     mean_confidence: tuple[float, float]
@@ -107,14 +108,6 @@ class Recalibration:
         raise errors.wrong_type(f"read result.{name!s:.40}; a dictionary is result.to_dict().")
 
     @property
-    def temperature(self) -> float:
-        """The graph's temperature, which divides the model's logits.
-
-        Where the verdict is ``abstain`` it is the source's own.
-        """
-        return self.relative * self.source_temperature
-
-    @property
     def source_temperature(self) -> float:
         """The temperature of the source."""
         return self.reading.card.probe.temperature
@@ -125,7 +118,7 @@ class Recalibration:
 
         Not informative where the verdict is ``abstain``.
         """
-        return 1.0 / self.relative
+        return self.source_temperature / self.temperature
 
     @property
     def severity_bound(self) -> float:
@@ -188,16 +181,27 @@ class Recalibration:
         )
 
     def apply(self, logits: ArrayLike) -> FloatArray:
-        """Return calibrated probabilities of other logits (m, K) of the same model.
+        """Return calibrated probabilities of logits (m, K) of the same model.
 
-        The temperature is the graph's, also if `node_temperatures` were computed, and a correction
-        for class shares is added first.
+        A correction for class shares is added first. With `node_temperatures`, logits of as many
+        nodes as the result's are taken to be of these, and have their temperatures; those of any
+        other number of nodes have the graph's.
         """
-        shape = np.shape(logits)
+        shape, divisor = np.shape(logits), self.node_temperatures
         values = checked_logits(logits, shape[0] if shape else 0)
+        if divisor is None or len(values) != divisor.size:
+            return self.at(self.temperature, values)
+        return self.at(divisor, values)
+
+    def at(self, temperature: float | FloatArray, logits: FloatArray | None = None) -> FloatArray:
+        """Return the probabilities of the chosen nodes, or of logits, at another temperature.
+
+        That of the source gives what the model claims before recalibration.
+        """
+        values = self.logits if logits is None else logits
         if self.logit_shift is not None:
             values = values + self.logit_shift
-        return probabilities_at(values, self.temperature)
+        return probabilities_at(values, temperature)
 
     def metrics(
         self,
@@ -239,7 +243,7 @@ class Recalibration:
         """
         from graphtemper.recalibration.decisions import Answer, estimate
 
-        seen = self.probabilities, self.relative, self.accuracy, self.mean_confidence[0]
+        seen = self.probabilities, self.temperature, self.accuracy, self.mean_confidence[0]
         answer = Answer(*seen, self.labels, self.reading, self.class_names)
         return estimate(answer, positive, threshold, k, costs, segments)
 
@@ -323,9 +327,9 @@ class Recalibration:
         if self.node_temperatures is not None and self.verdict != "abstain":
             low, high = np.quantile(self.node_temperatures, (0.05, 0.95))
             return f"{value:.3g} for the graph; per node, 90 % between {low:.3g} and {high:.3g}"
-        if self.relative == 1.0:
+        if value == source:
             return f"{value:.3g}, the source temperature: nothing is changed"
-        if abs(self.relative - 1.0) < _SAME:
+        if abs(value / source - 1.0) < _SAME:
             return f"{value:.3g}, as at the source: confidence does not change"
         word = "lowered" if value > source else "raised"
         return f"{value:.3g} (source {source:.3g}): confidence is {word}"
@@ -342,7 +346,7 @@ class Recalibration:
         accuracy, (before, after) = self.accuracy, self.mean_confidence
         least = 1.0 / self.probabilities.shape[1]
         bins = np.linspace(least, 1.0, _BINS + 1).tolist()
-        past, now = (p.max(axis=1) for p in (temperatures.apply(self.logits), self.probabilities))
+        past, now = (p.max(axis=1) for p in (self.at(self.source_temperature), self.probabilities))
         ax.hist(past, bins, color="0.75", label=f"before: {before:.1%}")
         ax.hist(now, bins, histtype="step", color="C0", label=f"after: {after:.1%}")
         ax.axvline(before, color="0.5", linestyle=":")

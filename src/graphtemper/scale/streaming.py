@@ -41,7 +41,7 @@ Measure = Callable[[Any, FloatArray], Any]
 
 
 class Pool(NamedTuple):
-    """Random nodes, in increasing order, with their logits at the source temperature."""
+    """Random nodes, in increasing order, with their logits."""
 
     nodes: Rows
     logits: FloatArray
@@ -80,7 +80,8 @@ def survey(
     check_all(predicted != _MISSING)
     drawn, logits = map(np.concatenate, pool)
     order = np.argsort(drawn)
-    return LogitSums.total(sums), predicted, Pool(drawn[order].astype(np.int64), logits[order])
+    pool_logits = probe.temperature * logits[order]
+    return LogitSums.total(sums), predicted, Pool(drawn[order].astype(np.int64), pool_logits)
 
 
 def _seen(names: Any, logits: FloatArray, *, probe: Probe, size: int, salt: Any, most: Any) -> Any:
@@ -98,7 +99,8 @@ def answer(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading)
 
     def match(accuracy: float) -> tuple[float, str]:
         solve = partial(_match, over, unit, sums.sketch, accuracy)
-        return nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
+        found = nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
+        return unit * found[0], found[1]
 
     return from_atlas(reading, match)
 

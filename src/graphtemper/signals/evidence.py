@@ -33,6 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import errors
+from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError
@@ -191,11 +192,12 @@ def measure(
 
 
 def _of_logits(observation: Observation, probe: Probe) -> Evidence:
-    check_logit_size(observation.logits, observation.nodes)
-    graph, nodes, p = observation.graph, observation.nodes, observation.probabilities
+    graph, nodes, logits = observation.graph, observation.nodes, in_unit(observation.logits, probe)
+    check_logit_size(logits, nodes)
+    p = temperatures.apply(logits)
     confidence, entropy = signals.confidence(p), signals.entropy(p)
     classes = np.bincount(observation.predictions, minlength=observation.num_classes)
-    deviation = centred(observation.logits)
+    deviation = centred(logits)
     mean = deviation.mean(axis=0)
     deviation -= mean
     return Evidence(
@@ -207,8 +209,13 @@ def _of_logits(observation: Observation, probe: Probe) -> Evidence:
         predicted_shares=classes / len(deviation),
         homophily=_agreement(observation.all_predictions, graph.links),
         log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
-        mean_abs_logit=signals.mean_margin(observation.logits),
+        mean_abs_logit=signals.mean_margin(logits),
     )
+
+
+def in_unit(logits: FloatArray, probe: Probe) -> FloatArray:
+    """Return logits in units of the source temperature, in which source and target compare."""
+    return logits / probe.temperature
 
 
 def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:

@@ -85,7 +85,7 @@ def measure(
     >>> probe = SourceCard.build(model, g, range(200, 400), compositions=0).probe
     >>> shifted = shifts.heterogeneous(3.0)(g, seed=2)
     >>> hit = (shifted.features != g.features).any(axis=1)
-    >>> values = measure(Observation(model, shifted, temperature=probe.temperature), probe)
+    >>> values = measure(Observation(model, shifted), probe)
     >>> values.shape == (400, len(SIGNALS))
     True
     >>> noise = values[:, SIGNALS.index("own disagreement")]
@@ -154,7 +154,7 @@ class _Scope:
 
 def _plain(scope: _Scope, probe: Probe) -> list[FloatArray]:
     degree = scope.degree
-    all_p = temperatures.apply(scope.of(scope.observation.all_logits))
+    all_p = temperatures.apply(scope.of(scope.observation.all_logits), probe.temperature)
     sketch = _sketch(scope, probe)
     energy = (sketch.astype(np.float64) ** 2).mean(axis=1)
     around = scope.neighbour_mean(all_p, energy[:, None], sketch)
@@ -164,7 +164,7 @@ def _plain(scope: _Scope, probe: Probe) -> list[FloatArray]:
     shrink = np.where(degree > 0, degree / (degree + 1.0), 1.0)
     deviation = ((sketch[scope.at] - around[:, classes + 1 :]) ** 2).mean(axis=1) * shrink
     return [
-        _log(signals.margin(scope.logits), _LEAST_SIZE),
+        _log(signals.margin(scope.logits / probe.temperature), _LEAST_SIZE),
         signals.entropy(all_p[scope.at], normalised=True),
         _agreement(soft, degree),
         _agreement(scope.hard_agreement(), degree),

@@ -49,7 +49,7 @@ def unlabelled(graph: Graph) -> Graph:
 
 
 def _of_subject(name: str) -> Any:
-    """Return a property that is the same for an observation at any temperature."""
+    """Return a property of what an observation is about."""
     return property(lambda observation: getattr(observation._subject, name))
 
 
@@ -67,7 +67,7 @@ class Observation:
     nodes : boolean mask or indices, optional
         The nodes to observe (default all). The others are still neighbours.
     temperature : float
-        The source temperature; all logits are divided by it.
+        Divides the logits in `probabilities`; logits themselves are the model's own.
     seed : int
         Seed of the perturbed passes.
     logits : (N, K) array, optional
@@ -120,26 +120,6 @@ class Observation:
     def set_logits(self, logits: ArrayLike) -> None:
         """Take the predictor's logits on the graph, (N, K), from elsewhere."""
         self._subject.raw_logits = checked_logits(logits, self.graph.num_nodes)
-
-    def at(self, temperature: float) -> Observation:
-        """Return this observation at another source temperature, without running anything again.
-
-        Both share the model's logits, the column moments, the neighbours and the votes, no matter
-        which of them computes a result first.
-
-        Examples
-        --------
-        >>> from graphtemper import csbm
-        >>> from graphtemper.models import SIGN
-        >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0)
-        >>> observation = Observation(SIGN().fit(g), g)
-        >>> softer = observation.at(2.0)
-        >>> print(observation.logits[:2, 1] / softer.logits[:2, 1])
-        [2. 2.]
-        """
-        other = object.__new__(type(self))
-        other._set(self._subject, temperature)
-        return other
 
     graph: Graph = _of_subject("graph")
     """The graph, without labels and masks."""
@@ -203,21 +183,20 @@ class Observation:
         """Number of classes, K: the columns of the logits."""
         return int(self._subject.raw_logits.shape[1])
 
-    @cached_property
+    @property
     def all_logits(self) -> FloatArray:
-        """Logits of every node of the graph, (N, K), divided by the source temperature."""
-        logits = self._subject.raw_logits
-        return logits if self.temperature == 1.0 else logits / self.temperature
+        """The model's logits of every node of the graph, (N, K)."""
+        return self._subject.raw_logits
 
     @cached_property
     def logits(self) -> FloatArray:
-        """Logits of the observed nodes, (n, K), divided by the source temperature."""
+        """The model's logits of the observed nodes, (n, K)."""
         return self.all_logits if self.some_nodes is None else self.all_logits[self.nodes]
 
     @cached_property
     def probabilities(self) -> FloatArray:
-        """Softmax of `logits`, (n, K)."""
-        return temperatures.apply(self.logits)
+        """Softmax of `logits` over the temperature, (n, K)."""
+        return temperatures.apply(self.logits, self.temperature)
 
     @cached_property
     def all_predictions(self) -> NDArray[np.intp]:
@@ -279,7 +258,7 @@ class Observation:
 
 @dataclass(eq=False)
 class _Subject:
-    """What an observation is about, and its results that do not depend on the temperature."""
+    """What an observation is about."""
 
     predictor: Predictor | ArrayLike
     graph: Graph

@@ -103,7 +103,7 @@ def draw(observation: Observation) -> Sample | None:
     if graph.num_nodes <= SMALL or graph.target_type is not None or not len(graph.links):
         return None
     whole, predictor = InMemory(observation), in_one_pass(observation.predictor)
-    logits = centred(observation.all_logits * observation.temperature)
+    logits = centred(observation.all_logits)
     tested = _drawn(observation, TESTED)
     for reach in reaches(whole):
         field = Field.of(whole, tested, reach)
@@ -123,7 +123,7 @@ def draw(observation: Observation) -> Sample | None:
         if seen is None:
             break
         if agree(centred(seen.observation.logits), logits[seen.nodes]):
-            return replace(seen, observation=seen.observation.at(observation.temperature))
+            return seen
     check_whole(observation, predictor)
     return None
 
@@ -145,7 +145,7 @@ def agree(found: FloatArray, known: FloatArray, tolerance: float = TOLERANCE) ->
 
 def check_whole(observation: Observation, predictor: Predictor) -> None:
     """Refuse logits that the model does not give on the whole graph either."""
-    logits = centred(observation.all_logits * observation.temperature)
+    logits = centred(observation.all_logits)
     found = centred(predict(predictor, observation.graph))
     size = float(np.sqrt((found**2).mean()))
     if float(np.sqrt(((found - logits) ** 2).mean())) > _OTHER * size:

@@ -162,7 +162,7 @@ def _once(
 def _split_views(observation: Observation, probe: Probe, own: FloatArray) -> dict[str, Any]:
     """Return what halves of the columns show; see `Views`."""
     graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
-    clean, passes, centre = observation.at(1.0).all_logits, observation.passes, observation.centre
+    clean, passes, centre = observation.all_logits, observation.passes, observation.centre
     splits, unit = probe.splits, probe.temperature
     whole, square, lead, agree = (np.zeros(nodes.size) for _ in range(4))
     alone, own_square = (np.zeros(graph.num_nodes) for _ in range(2))
@@ -203,7 +203,7 @@ def noisy_logits(observation: Observation, level: float, number: int) -> FloatAr
 def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, Any]:
     """Return how often noise of the graph's size, and of the source's, changes no prediction."""
     nodes, predicted = observation.nodes, observation.predictions
-    clean = observation.at(1.0).all_logits[nodes]
+    clean = observation.logits
     factor = _noise_ratio(probe.column_std, observation.column_moments[1])
     near: list[float] = []
     far: list[float] = []

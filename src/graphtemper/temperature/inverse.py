@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import errors
-from graphtemper._core.checks import FloatArray, kernel_rows, row_kernels
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import Derivatives, bounded_root
 from graphtemper._core.reproducible import map_blocks
 
@@ -82,13 +82,8 @@ class _Summary(NamedTuple):
 
 def summarise(z: NDArray[Any], y: NDArray[np.intp] | None) -> _Summary:
     n, num_classes = z.shape
-    compiled = row_kernels(z, y)
 
     def part(rows: slice) -> FloatArray:
-        if compiled is not None:
-            found = compiled.summary(z, y, rows.start, rows.stop)
-            if found is not None:
-                return np.asarray(np.array(found) / [1, 1, n, n, 1, 1])
         d = gaps(z, rows)
         with np.errstate(over="ignore"):
             spread = -d.sum(axis=0) / num_classes
@@ -135,13 +130,8 @@ def nll_derivatives(z: NDArray[Any], mean_label_gap: float, beta: float) -> Deri
     # With u = beta d and moments under p: dNLL/dbeta = (E u - u_y) / beta, its derivative is
     # Var u / beta^2, the next is the third cumulant / beta^3. As functions of log(beta), and
     # times beta: value, slope = Var, bend = Var + cumulant. All are free of the logits' unit.
-    compiled = row_kernels(z)
 
     def part(rows: slice) -> FloatArray:
-        if compiled is not None:
-            found = compiled.nll_sums(z, beta, rows.start, rows.stop)
-            if found is not None:
-                return np.array(found)
         u = exponents(z, rows, beta)
         weight = np.exp(u)
         total = weight.sum(axis=0)
@@ -164,13 +154,8 @@ def nll_derivatives(z: NDArray[Any], mean_label_gap: float, beta: float) -> Deri
 def confidence_derivatives(z: NDArray[Any], beta: float) -> Derivatives:
     # Confidence c = 1 / S with S = sum e^u. In x = log(beta): dS/dx = sum u e^u =: S1,
     # d2S/dx2 = S1 + sum u^2 e^u.
-    compiled = row_kernels(z)
 
     def part(rows: slice) -> FloatArray:
-        if compiled is not None:
-            found = compiled.confidence_sums(z, beta, rows.start, rows.stop)
-            if found is not None:
-                return np.array(found)
         u = exponents(z, rows, beta)
         weight = np.exp(u)
         total = weight.sum(axis=0)
@@ -206,7 +191,6 @@ class Optimum(NamedTuple):
 
 
 def find_optimum(z: NDArray[Any], y: NDArray[np.intp]) -> Optimum:
-    z = kernel_rows(z)
     summary = summarise(z, y)
     label_gap = summary.mean_label_gap
     if summary.spread == 0.0:

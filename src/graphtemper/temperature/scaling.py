@@ -30,7 +30,6 @@ from graphtemper._core.checks import (
     check_number,
     check_pair,
     finite,
-    kernel_rows,
     non_negative,
     plain,
     together,
@@ -190,7 +189,7 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
     >>> round(mean_confidence([[0.0, 2.0], [0.0, -4.0]], T), 12)
     0.8
     """
-    z = kernel_rows(check_matrix(logits, "logits"))
+    z = check_matrix(logits, "logits")
     target = check_number(accuracy, "accuracy")
     summary = summarise(z, None)
     low, high = 1.0 / z.shape[1], summary.confidence_limit
@@ -230,7 +229,6 @@ def nearest_temperature(logits: FloatArray, accuracy: float) -> tuple[float, str
     >>> nearest_temperature(z, 0.5)[1]
     'accuracy 0.5 is not above 1/K = 0.5, so T is its upper bound'
     """
-    logits = kernel_rows(logits)
     return nearest_defined(
         accuracy,
         logits.shape[1],

@@ -21,6 +21,7 @@ from graphtemper.theory.finite_degree import (
     finite_degree_accuracy,
     finite_degree_ece,
     finite_degree_temperature,
+    optimal_scale,
 )
 from graphtemper.theory.gaussian import (
     mean_abs_logit,
@@ -37,6 +38,7 @@ __all__ = [
     "finite_degree_ece",
     "finite_degree_temperature",
     "mean_abs_logit",
+    "optimal_scale",
     "optimal_temperature",
     "population_accuracy",
     "population_ece",

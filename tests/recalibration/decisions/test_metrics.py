@@ -13,7 +13,6 @@ from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.decisions import metrics as estimation
 from graphtemper.recalibration.decisions import posterior
-from graphtemper.recalibration.result import probabilities_at
 
 LEVELS = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
 COSTS = [[0, 1], [20, 0]]
@@ -43,7 +42,7 @@ def result(known):
 
 
 def result_answer(result):
-    seen = result.probabilities, result.relative, result.accuracy, result.mean_confidence[0]
+    seen = result.probabilities, result.temperature, result.accuracy, result.mean_confidence[0]
     return estimation.Answer(*seen, result.labels, result.reading, result.class_names)
 
 
@@ -108,8 +107,8 @@ def test_an_uncertain_accuracy_makes_uncertain_metrics(result):
 
 def test_nearly_flat_probabilities_lose_nothing(result):
     """A handful of labels may ask for a temperature at which all classes look alike."""
-    flat = replace(result, relative=1e7 * result.relative)
-    flat = replace(flat, probabilities=probabilities_at(result.logits, flat.relative))
+    flat = replace(result, temperature=1e7 * result.temperature)
+    flat = replace(flat, probabilities=flat.apply(result.logits))
     found, expected = (item.metrics(positive=1).precision for item in (flat, result))
     assert [found.low, found.value, found.high] == pytest.approx(
         [expected.low, expected.value, expected.high], abs=1e-4
@@ -316,9 +315,9 @@ def test_classes_that_are_hardly_there_do_not_count(result):
     found = replace(
         result,
         probabilities=p,
-        logits=np.log(p),
+        logits=card.temperature * np.log(p),
         nodes=np.arange(150),
-        relative=1.0,
+        temperature=card.temperature,
         accuracy=Estimate(right, right - 0.02, min(right + 0.02, 0.9999), ""),
         mean_confidence=(right, right),
         reading=replace(result.reading, card=there),

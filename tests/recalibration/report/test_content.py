@@ -12,7 +12,8 @@ from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import more_labels
 from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.report.charts import charts, groups
-from graphtemper.recalibration.report.content import content, schema
+from graphtemper.recalibration.report.content import content
+from graphtemper.recalibration.report.schema import schema
 from graphtemper.recalibration.report.words import between, headline, labels_to_take
 from graphtemper.recalibration.verdict import VERIFIED_WIDTH, labels_needed
 
@@ -49,6 +50,7 @@ def test_the_schema_refuses_what_does_not_belong(contents):
         lambda c: c.pop("labels"),
         lambda c: c["verdict"].update(word="maybe"),
         lambda c: c["accuracy"].update(value=1.2),
+        lambda c: c["target"].update(num_nodes="600"),
         lambda c: c["nearest"][0].pop("distance"),
     ):
         broken = copy.deepcopy(contents["labels"])
@@ -73,7 +75,7 @@ def test_panels_add_up_to_the_whole(reported, contents, case):
 def test_groups_hold_the_means_of_their_nodes(reported, contents):
     result = reported["labels"]
     degrees, labels = result.graph.degrees[result.nodes], result.labels
-    past = temperature.apply(result.logits).max(axis=1)
+    past = temperature.apply(result.logits, result.source_temperature).max(axis=1)
     top, guess = result.probabilities.max(axis=1), result.probabilities.argmax(axis=1)
     for row in contents["labels"]["degrees"]:
         chosen = (degrees >= row["low"]) & (degrees <= row["high"])
@@ -98,7 +100,7 @@ def test_labels_give_the_calibration_error_of_the_labelled_nodes(reported, conte
     assert panel["bins"] == 10
     after = result.probabilities[labels.rows]
     assert panel["after"]["ece"] == pytest.approx(metrics.ece(after, labels.classes, 10), rel=1e-5)
-    before = temperature.apply(result.logits[labels.rows]).max(axis=1)
+    before = temperature.apply(result.logits[labels.rows], result.source_temperature).max(axis=1)
     sums = sum(row["nodes"] * row["confidence"] for row in panel["before"]["curve"])
     assert sums == pytest.approx(before.sum(), rel=1e-5)
     assert contents["plain"]["labels"] is None

@@ -9,8 +9,9 @@ import pytest
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report.charts import charts
-from graphtemper.recalibration.report.content import content, schema
+from graphtemper.recalibration.report.content import content
 from graphtemper.recalibration.report.page import read_report
+from graphtemper.recalibration.report.schema import schema
 
 COSTS = [[0, 1], [20, 0]]
 

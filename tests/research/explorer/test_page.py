@@ -1,113 +1,120 @@
-"""The page as a file: one piece, nothing fetched, and its scripts allowed by their hashes."""
+"""The explorer's tables agree with the theory, and its page with the tables."""
 
-import base64
-import doctest
-import hashlib
 import json
 import re
-from html.parser import HTMLParser
-from pathlib import Path
+import shutil
+import subprocess
 
+import numpy as np
 import pytest
 
+from graphtemper import theory
 from graphtemper.cli import app
-from graphtemper_research.explorer.presets import PRESETS
-from graphtemper_research.explorer.script import MODULES, script
-from graphtemper_research.explorer.sliders import CONTROLS
+from graphtemper.theory import finite_degree
+from graphtemper_research.explorer import grid
 
-pytest.importorskip("vl_convert")
-pytest.importorskip("jinja2")
-LOADING = ("src", "href", "srcset", "data", "action", "poster", "background", "formaction")
-
-
-class Outline(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.loads, self.elements, self.scripts, self._script = [], [], [], False
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        self.loads += [value for key, value in attrs if key in LOADING]
-        self._script = tag == "script"
-        if self._script:
-            self.scripts.append("")
-
-    def handle_endtag(self, tag):
-        self._script = False
-
-    def handle_data(self, data):
-        if self._script:
-            self.scripts[-1] += data
-
-    def ids(self):
-        return [found["id"] for _, found in self.elements if "id" in found]
+SCRIPT = """
+const [page, states] = JSON.parse(require("fs").readFileSync(0, "utf-8"));
+const facts = page.match(/<script type="application.json" id="facts">(.*?)<.script>/s)[1];
+const script = page.match(/<script>(.*?)<.script>/s)[1];
+const sliders = Object.keys(states[0]).map((id) => ({ id, value: "0.5", dataset: {} }));
+const part = { textContent: facts, value: "", dataset: {}, addEventListener: () => {} };
+globalThis.document = {
+  getElementById: () => ({ ...part }),
+  querySelectorAll: (what) => (what.startsWith("input") ? sliders : []),
+};
+globalThis.location = { hash: "" };
+const readings = new Function(`${script}\\nreturn readings;`)();
+console.log(JSON.stringify(states.map(readings)));
+"""
 
 
 @pytest.fixture(scope="module")
-def pages():
+def states():
+    """Sources off the zero crossings, and targets that are up to ten times as noisy."""
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(60):
+        snr = np.exp(draw.uniform(np.log(0.1), np.log(10.0)))
+        found.append(
+            {
+                "h_source": draw.uniform(0.6, 0.95),
+                "snr_source": snr,
+                "h_target": draw.uniform(0.05, 0.95),
+                "snr_target": snr * draw.uniform(0.1, 1.0),
+                "degree": draw.uniform(5.0, 90.0),
+            }
+        )
+    return found
+
+
+def exact(h_source, snr_source, h_target, snr_target, degree):
+    """Return slopes and shares from the library: added noise divides the snr by 1 + gamma."""
+    gamma = snr_source / snr_target - 1.0
+    pair, joined = (h_target, h_source, snr_source), snr_source * degree / (degree + 1.0)
+    (mean, variance), (its_mean, its_variance) = (
+        theory.aggregated_moments(h, snr, degree, sigma=1.0 / np.sqrt(snr))
+        for h, snr in ((h_source, snr_source), (h_target, snr_target))
+    )
+    scale = theory.slope_from_moments(mean, variance)
+    moments = scale * its_mean, scale**2 * its_variance
+    right = theory.population_accuracy(*moments)
+    ours, source = (
+        finite_degree.optimal_scale(h, snr, degree)
+        for h, snr in ((h_target, snr_target), (h_source, snr_source))
+    )
+    return {
+        "limit": theory.slope(*pair) * theory.slope_covariate(h_target, snr_source, gamma),
+        "finite": ours / source / np.sqrt(1.0 + gamma),
+        "loop": theory.slope_self_loop(*pair, degree)
+        * theory.slope_covariate(h_target, joined, gamma),
+        "limit accuracy": right,
+        "accuracy": finite_degree.finite_degree_accuracy(h_target, snr_target, degree),
+        "confidence": right + theory.population_gap(*moments),
+    }
+
+
+@pytest.mark.cpu(30)
+def test_interpolation_is_as_close_to_the_theory_as_it_says(states):
+    for state in states:
+        shown = grid.readings(**state)
+        for name, value in exact(**state).items():
+            slope = name in ("limit", "finite", "loop")
+            limit = grid.TOLERANCE["slope" if slope else "share"] * max(1.0, abs(value))
+            assert shown[name] == pytest.approx(float(value), abs=limit), (name, state)
+
+
+@pytest.fixture(scope="module")
+def page():
     from graphtemper_research.explorer.page import render
 
-    return {"static": render(), "served": render(simulate=True)}
+    return render()
 
 
-@pytest.mark.parametrize("kind", ["static", "served"])
-def test_one_file_that_fetches_nothing(pages, kind):
-    seen = Outline(pages[kind])
-    assert set(seen.loads) == {"#answer", "data:,"}
-    assert len(pages[kind].encode()) < 1_500_000
-    own = script(*MODULES, "drawing", "wording", "explorer")
-    assert "//" not in re.sub(r"^\s*//.*$", "", own, flags=re.M)  # comments only, no addresses
-    policy = next(found["content"] for _, found in seen.elements if "http-equiv" in found)
-    assert "default-src 'none'" in policy
-    assert ("connect-src 'self'" if kind == "served" else "connect-src 'none'") in policy
-    data, *code = seen.scripts
-    hashes = re.findall(r"'sha256-([^']+)'", policy)
-    assert hashes == [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in code
-    ]
-    assert json.loads(data)["simulate"] == (kind == "served")
+@pytest.mark.cpu(30)
+def test_the_page_interpolates_as_python_does(page, states):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    ran = subprocess.run(
+        [node, "-e", SCRIPT],
+        input=json.dumps([page, states]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for state, found in zip(states, json.loads(ran.stdout), strict=True):
+        # The page has four decimals of the tables.
+        assert found == pytest.approx(grid.readings(**state), rel=2e-3, abs=2e-3)
 
 
-def test_only_the_served_page_can_simulate(pages):
-    assert "simulate" not in Outline(pages["static"]).ids()
-    assert "simulate" in Outline(pages["served"]).ids()
-
-
-def test_every_input_has_a_name_and_every_id_is_used_once(pages):
-    seen = Outline(pages["served"])
-    ids = seen.ids()
-    assert len(ids) == len(set(ids))
-    labelled = {found.get("for") for tag, found in seen.elements if tag == "label"}
-    fields = [found for tag, found in seen.elements if tag in ("input", "select")]
-    assert len(fields) == 2 * len(CONTROLS) + 3
-    for found in fields:
-        assert found["id"] in labelled or found["aria-labelledby"] in ids
-
-
-def test_presets_are_on_the_page(pages):
-    facts = json.loads(Outline(pages["static"]).scripts[0])
-    assert list(facts["presets"]) == [preset.name for preset in PRESETS]
-    for preset in PRESETS:
-        assert preset.title in pages["static"]
-
-
-def test_the_command_writes_the_page(pages, tmp_path, capsys):
+@pytest.mark.cpu(30)
+def test_the_command_writes_one_small_file_that_fetches_nothing(page, tmp_path, capsys):
     target = tmp_path / "explorer.html"
     app(["explore", "--out", str(target), "--json"], result_action="return_value")
     said = json.loads(capsys.readouterr().out)
     assert said == {"page": str(target), "bytes": target.stat().st_size}
-    assert target.read_text("utf-8") == pages["static"]
-
-
-def test_scripts_have_no_modules_left():
-    text = script(*MODULES, "drawing", "wording", "explorer")
-    assert not re.search(r"^\s*(import|export)\b", text, re.M)
-    assert "</" not in text
-
-
-def test_the_page_of_the_documentation_runs():
-    page = Path(__file__).parents[3] / "docs" / "explorer.md"
-    found = doctest.testfile(str(page), module_relative=False)
-    assert found.attempted > 4
-    assert found.failed == 0
+    assert target.read_text("utf-8") == page
+    assert len(page) < 300_000
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+    assert set(re.findall(r'(?:src|href)="([^"]*)"', page)) == {"data:,", "#verdict"}

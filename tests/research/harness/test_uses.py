@@ -68,7 +68,8 @@ def test_the_message_of_an_error_does_not_count(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(set(benches.MODULES) - {"leaderboard"}))
 def test_benches_of_cards_use_no_published_calibrator(name):
-    modules = uses.used(f"graphtemper_research.{benches.MODULES[name].partition(':')[0]}")
+    module = benches.MODULES[name].partition(":")[0]
+    modules = uses.used(f"graphtemper_research.{module}")
     assert "graphtemper.card.response" in modules
     assert "graphtemper.calibrators.gats" not in modules
 

@@ -97,7 +97,7 @@ def test_the_page_has_a_row_per_trial_and_method(finished, tmp_path):
     _, outcome, _ = finished
     assert BENCH.page(outcome.to_dict()).count("\n| standin |") == 2 * len(METHODS)
     written = outcome.write(tmp_path)
-    assert [path.name for path in written] == [f"atlas_bench.{e}" for e in ("json", "csv", "png")]
+    assert [path.name for path in written] == [f"atlas_bench.{e}" for e in ("json", "png")]
 
 
 def test_targets_of_the_homophily_have_no_labels_and_another_homophily(graph):

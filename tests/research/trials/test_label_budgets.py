@@ -65,7 +65,7 @@ def test_finished_sources_are_not_measured_again(finished, from_cells, tmp_path)
     folder, bench, first = finished
     again = from_cells(bench, folder)
     assert again.to_dict() == first.to_dict()
-    assert [path.suffix for path in again.write(tmp_path)] == [".json", ".csv"]
+    assert [path.suffix for path in again.write(tmp_path)] == [".json"]
 
 
 def test_doing_nothing_is_a_row(finished):

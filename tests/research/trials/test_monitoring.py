@@ -38,8 +38,8 @@ def test_accuracy_falls_and_the_estimate_follows(outcome):
 def test_snapshots_are_the_same_when_loaded_again():
     course = monitoring._course("drift", quick=True, compositions=0)
     shot = course.snapshots[50]
-    assert shot.load().edges.tobytes() == shot.load().edges.tobytes()
-    assert shot.load().edges.tobytes() != course.snapshots[51].load().edges.tobytes()
+    assert shot.load(2).edges.tobytes() == shot.load(2).edges.tobytes()
+    assert shot.load(2).edges.tobytes() != course.snapshots[51].load(2).edges.tobytes()
 
 
 def test_pages_and_tables(outcome):

@@ -115,7 +115,7 @@ def test_the_summary_comes_from_the_cells(finished, tmp_path):
     assert "guaranteed only" in text
     assert text.count("| standin |") == len(SCORES) * len(METHODS)
     assert len(BENCH.shown(outcome.to_dict())) == len(SCORES)
-    assert [path.suffix for path in outcome.write(tmp_path)] == [".json", ".csv"]
+    assert [path.suffix for path in outcome.write(tmp_path)] == [".json"]
 
 
 def test_the_bar_sees_missing_coverage(finished):

@@ -160,7 +160,7 @@ def matching_weights(slices: FloatArray, means: FloatArray, ridge: float) -> Flo
 def _sliced(observation: Observation) -> list[FloatArray]:
     """Return what slices are thirds of: confidence, degree and support by neighbours."""
     p, nodes = observation.probabilities, observation.nodes
-    every = temperature.apply(observation.all_logits)
+    every = temperature.apply(observation.all_logits, observation.temperature)
     support = (operator(observation.graph, "mean") @ every)[nodes, observation.predictions]
     return [
         signals.confidence(p),
@@ -175,7 +175,7 @@ def representation(observation: Observation) -> FloatArray:
     The centred logits, their mean over the neighbours, and log(1 + degree): of a frozen predictor
     nothing else is known in general.
     """
-    logits, nodes = observation.all_logits, observation.nodes
+    logits, nodes = observation.all_logits / observation.temperature, observation.nodes
     centred = logits - logits.mean(axis=1, keepdims=True)
     around = (operator(observation.graph, "mean") @ centred)[nodes]
     degree = np.log1p(observation.graph.degrees[nodes])[:, None]

@@ -106,7 +106,8 @@ class MaNo(_Proportional):
 
     def measure(self, observation: Observation) -> float:
         """Return the norm of the normalised logits."""
-        return float((_normalised(observation.logits) ** 4).mean() ** 0.25)
+        logits = observation.logits / observation.temperature
+        return float((_normalised(logits) ** 4).mean() ** 0.25)
 
 
 def _normalised(logits: FloatArray) -> FloatArray:

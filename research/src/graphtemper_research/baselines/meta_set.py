@@ -29,7 +29,7 @@ def copies(source: Observation) -> list[Copy]:
     """Return the model's logits on every copy of the source, the source first; made once."""
     key = ("meta set",)
     if key not in source.memo:
-        made = [(source.logits * source.temperature, np.arange(source.num_nodes))]
+        made = [(source.logits, np.arange(source.num_nodes))]
         for graph, nodes, rows in _changed(source):
             made.append((np.asarray(source.predictor(graph), dtype=np.float64)[nodes], rows))
         source.memo[key] = made
@@ -89,7 +89,7 @@ class MetaSet(HasParameters, ABC):
     def estimate(self, target: Observation) -> Estimate:
         """Return the regression's accuracy at the target's score."""
         weights = learned(self, "weights_")
-        place = (self.score(target.logits) - self.centre_) / self.spread_
+        place = (self.score(target.logits / target.temperature) - self.centre_) / self.spread_
         value = to_share(float(weights[0] + weights[1:] @ place))
         return share_estimate(value, target.num_nodes, type(self).__name__)
 
@@ -183,7 +183,7 @@ class GNNEvaluatorLite(MetaSet):
     prototypes_: FloatArray
 
     def _prepare(self, source: Observation) -> None:
-        unit = _directions(source.logits)
+        unit = _directions(source.logits / source.temperature)
         means = [
             unit[source.predictions == k].mean(axis=0)
             for k in range(source.num_classes)

@@ -58,16 +58,13 @@ class PseudoCal(HasParameters):
         return share_estimate(value, target.num_nodes, "PseudoCal")
 
     def temperature(self, target: Observation) -> float:
-        """Return the temperature of the observation's logits."""
+        """Return the temperature of the model's own logits."""
         graph, nodes = target.graph, target.nodes
         order = stream(target.seed, "mixed nodes").permutation(graph.num_nodes)
         mixed = self.share * graph.features + (1.0 - self.share) * graph.features[order]
         predicted = target.all_predictions
         chosen = nodes[predicted[nodes] != predicted[order[nodes]]]
         if chosen.size == 0:
-            return 1.0
-        logits = (
-            np.asarray(target.predictor(graph.replace(features=mixed)), dtype=np.float64)
-            / target.temperature
-        )
+            return target.temperature
+        logits = np.asarray(target.predictor(graph.replace(features=mixed)), dtype=np.float64)
         return float(temperature.solve(logits[chosen], predicted[chosen]).temperature)

@@ -44,21 +44,18 @@ class TargetTemperature(HasParameters, ABC):
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Keep the source's logits, labels and representation."""
         truth = np.asarray(labels)
-        self.logits_ = source.logits * source.temperature
+        self.logits_ = source.logits
         self.labels_, self.rows_ = truth.astype(np.int64), representation(source)
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the target's mean confidence at the chosen temperature."""
-        value = temperature.mean_confidence(self._logits(target), self.temperature(target))
+        value = temperature.mean_confidence(target.logits, self.temperature(target))
         return share_estimate(value, target.num_nodes, type(self).__name__)
 
     @abstractmethod
     def temperature(self, target: Observation) -> float:
         """Return the temperature of the model's own logits."""
-
-    def _logits(self, target: Observation) -> FloatArray:
-        return np.asarray(target.logits * target.temperature)
 
 
 class CPCS(TargetTemperature):
@@ -138,7 +135,7 @@ class TransCal(TargetTemperature):
         usual = temperature.solve(logits, self.labels_).temperature
         confidence = temperature.mean_confidence(logits, usual)
         weights = density_ratio(self.rows_, representation(target))
-        own = self._logits(target)
+        own = target.logits
 
         def gap(point: FloatArray) -> float:
             accuracy = controlled_accuracy(weights ** point[1], right, confidence)
@@ -203,7 +200,7 @@ class LaSCal(TargetTemperature):
 
     def temperature(self, target: Observation) -> float:
         """Return the temperature of a grid with the least estimated error."""
-        logits, own = learned(self, "logits_"), self._logits(target)
+        logits, own = learned(self, "logits_"), target.logits
         labels = self.labels_
         weights = label_weights(logits.argmax(axis=1), labels, own.argmax(axis=1), own.shape[1])
         grid = np.exp(np.linspace(LOWEST, HIGHEST, self.STEPS))

@@ -140,15 +140,6 @@ def every(
     page.write_page(out / f"{board.NAME}.html", raw.rows_in(out))
 
 
-@bench.command
-def pages(folder: Annotated[Path, Parameter(help="Folder with outcomes as JSON.")]) -> None:
-    """Write the Markdown pages of finished benches again, without measuring anything."""
-    from graphtemper_research import benches
-
-    for path in benches.render(folder):
-        print_line(str(path))
-
-
 def _run(chosen: "Bench", run: Run, names: str | None) -> Path:
     """Run a bench; leave its files, tables and bars in the folder returned."""
     from graphtemper_research.harness import cells, runner

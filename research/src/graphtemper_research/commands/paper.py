@@ -20,7 +20,7 @@ def paper(
 ) -> None:
     """Reproduce one figure of the paper, or all: published next to measured.
 
-    Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
+    Writes FIGURE.png and FIGURE.json, a Markdown page of everything in the folder, and
     the claim-by-claim audit.
 
     Parameters

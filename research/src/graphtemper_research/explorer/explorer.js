@@ -1,256 +1,120 @@
-// The page: sliders in, numbers, words and charts out; the state lives in the address.
-import { COARSE, finiteRow, limitRows, measuredRows } from "./drawing.js";
-import { finiteCurve, finiteReadings, finiteSource, limitReadings } from "./readings.js";
-import { sayVerdict, show } from "./wording.js";
-
+"use strict";
+// Sliders in; numbers, words and two charts out. Numbers come from tables: see grid.py, whose
+// `between` and `readings` these functions repeat.
+const facts = JSON.parse(document.getElementById("facts").textContent);
 const place = (id) => document.getElementById(id);
-const facts = JSON.parse(place("facts").textContent);
-const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
-const camelKeys = (object) =>
-  Object.fromEntries(Object.entries(object).map(([name, value]) => [camel(name), value]));
-// Milliseconds of slow computing between two looks at the sliders, and of rest before speaking.
-const SLICE = 12;
-const REST = 500;
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-const runs = [];
-let state = camelKeys(facts.start);
-let views = null;
-let turn = 0;
-let resting = 0;
-
-// --- controls ---
-
-const onSlider = (control, value) =>
-  control.scale === "log"
-    ? Math.round((200 * Math.log(value / control.least)) / Math.log(control.most / control.least))
-    : value;
-
-function fromSlider(control, position) {
-  if (control.scale !== "log") return Number(position.toFixed(4));
-  const value = control.least * (control.most / control.least) ** (position / 200);
-  return Math.min(Math.max(Number(value.toPrecision(3)), control.least), control.most);
+function between(table, axes, at) {
+  if (axes.length === 0) return table;
+  const [{ first, last, count }, ...rest] = axes;
+  const step = clamp(((count - 1) * (at[0] - first)) / (last - first), 0, count - 1);
+  const low = Math.min(Math.floor(step), count - 2);
+  const near = between(table[low], rest, at.slice(1));
+  return near + (step - low) * (between(table[low + 1], rest, at.slice(1)) - near);
 }
 
-const allowed = (control, value) =>
-  Number.isFinite(value) &&
-  value >= control.least &&
-  value <= control.most &&
-  (control.name !== "num_classes" || Number.isInteger(value));
-
-function showControls(except) {
-  for (const control of facts.controls) {
-    const value = state[camel(control.name)];
-    const slider = place(`${control.name}-slider`);
-    const number = place(control.name);
-    slider.value = onSlider(control, value);
-    slider.setAttribute("aria-valuetext", String(value));
-    if (number !== except) number.value = value;
-    number.removeAttribute("aria-invalid");
-  }
-  place("problem").textContent = "";
-  const preset = Object.entries(facts.presets).find(([, { state: values }]) =>
-    Object.entries(values).every(([name, value]) => state[camel(name)] === value),
-  );
-  // Two figures may share a state; the one that was chosen stays.
-  const chosen = facts.presets[place("preset").value];
-  const unchanged = chosen && Object.entries(chosen.state).every(([name, v]) => state[camel(name)] === v);
-  if (!unchanged) place("preset").value = preset ? preset[0] : "";
-  const shown = facts.presets[place("preset").value];
-  place("preset-note").textContent = shown ? shown.note : "Choose one to load its settings.";
+function readings({ h_source, snr_source, h_target, snr_target, degree }) {
+  const look = (name, h, snr) =>
+    between(facts.tables[name], facts.axes, [h, Math.log(snr), Math.log(degree)]);
+  const source = (name) => Math.sinh(look(name, h_source, snr_source));
+  const slope = (name) =>
+    ((snr_target / snr_source) * Math.sinh(look(name, h_target, snr_target))) / source(name);
+  const scale = (2 * snr_source * degree * Math.abs(source("limit"))) / facts.sharp;
+  const spread = scale * Math.exp(look("width", h_target, snr_target));
+  const mean = scale * Math.abs(2 * h_target - 1);
+  const share = (name) => {
+    const right = look(name, h_target, snr_target);
+    return source("limit") < 0 ? 1 - right : right;
+  };
+  return {
+    limit: slope("limit"),
+    finite: slope("finite"),
+    loop: slope("loop"),
+    "limit accuracy": share("limit accuracy"),
+    accuracy: share("accuracy"),
+    confidence: between(facts.tables.confidence, facts.logits, [Math.asinh(mean), Math.asinh(spread)]),
+  };
 }
 
-function change(next, except) {
-  state = { ...state, ...next };
-  showControls(except);
-  update();
-}
+// --- charts ---
 
-for (const control of facts.controls) {
-  const name = camel(control.name);
-  const slider = place(`${control.name}-slider`);
-  slider.addEventListener("input", () => change({ [name]: fromSlider(control, slider.valueAsNumber) }));
-  const number = place(control.name);
-  number.addEventListener("input", () => {
-    if (allowed(control, number.valueAsNumber)) {
-      change({ [name]: number.valueAsNumber }, number);
-      return;
-    }
-    number.setAttribute("aria-invalid", "true");
-    const whole = control.name === "num_classes" ? "an integer" : "a number";
-    place("problem").textContent =
-      `${control.label}: give ${whole} between ${control.least} and ${control.most}.`;
+/** Draw lines, each a list of points with a class, between the ends of both axes. */
+function chart(id, lines, [left, right], [low, high]) {
+  const [width, height] = [560, 260];
+  const x = (value) => 40 + ((width - 50) * (value - left)) / (right - left);
+  const y = (value) => 10 + ((height - 40) * (high - clamp(value, low, high))) / (high - low);
+  const ticks = [0, 1, 2, 3, 4].map((k) => k / 4);
+  const parts = ticks.map((k) => {
+    const [across, up] = [left + k * (right - left), low + k * (high - low)];
+    return (
+      `<text x="${x(across)}" y="${height - 8}" text-anchor="middle">${+across.toFixed(2)}</text>` +
+      `<text x="34" y="${y(up) + 4}" text-anchor="end">${+up.toFixed(2)}</text>` +
+      `<path class="rule" d="M40 ${y(up)}H${width - 10}"/>`
+    );
   });
-  number.addEventListener("blur", () => {
-    const typed = number.getAttribute("aria-invalid") ? number.value || "That" : "";
-    if (!typed) return;
-    showControls();
-    place("problem").textContent =
-      `${control.label}: ${typed} is not between ${control.least} and ${control.most}; ` +
-      `${state[name]} is kept.`;
-  });
-}
-place("controls").addEventListener("submit", (event) => event.preventDefault());
-place("reset").addEventListener("click", () => change(camelKeys(facts.start)));
-place("preset").addEventListener("change", (event) => {
-  const preset = facts.presets[event.target.value];
-  if (preset) change(camelKeys(preset.state));
-  else showControls();
-});
-
-// --- the address ---
-
-const address = () =>
-  `#${facts.controls.map(({ key, name }) => `${key}=${state[camel(name)]}`).join("&")}`;
-
-function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
-  const next = {};
-  for (const control of facts.controls) {
-    const text = given.get(control.key);
-    if (text !== null && text.trim() !== "" && allowed(control, Number(text))) {
-      next[camel(control.name)] = Number(text);
-    }
+  for (const [name, points] of lines) {
+    const path = points.filter(([, value]) => Number.isFinite(value)).map(([a, b]) => `${x(a)} ${y(b)}`);
+    if (path.length) parts.push(`<path class="${name}" d="M${path.join("L")}"/>`);
   }
-  return next;
+  place(id).innerHTML = `<svg viewBox="0 0 ${width} ${height}" aria-hidden="true">${parts.join("")}</svg>`;
 }
 
-addEventListener("hashchange", () => {
-  if (location.hash !== address() && location.hash.includes("=")) change(readAddress());
-});
-place("copy").addEventListener("click", async () => {
-  history.replaceState(null, "", address());
-  try {
-    await navigator.clipboard.writeText(location.href);
-    place("copied").textContent = "Link copied.";
-  } catch {
-    place("copied").textContent = "The address bar has the link.";
+const along = (left, right, value) =>
+  Array.from({ length: 81 }, (_, k) => left + (k / 80) * (right - left)).map((x) => [x, value(x)]);
+const sigmoid = (t) => 1 / (1 + Math.exp(-t));
+
+function draw(state, found) {
+  const curves = [["confidence", along(0, 6, sigmoid)]];
+  for (const [name, slope] of [["accuracy", found.limit], ["accuracy finite", found.finite]]) {
+    curves.push([name, along(0, 6, (t) => sigmoid(slope * t))]);
   }
-});
-
-// --- numbers, words and charts ---
-
-function put(chart, data) {
-  if (views) for (const [name, rows] of Object.entries(data)) views[chart].data(name, rows);
+  chart("curve", curves, [0, 6], [found.limit < 0 ? 0 : 0.5, 1]);
+  const slopes = along(0, 1, (h) => readings({ ...state, h_target: h }));
+  const line = (name) => slopes.map(([h, at]) => [h, at[name]]);
+  const here = [[state.h_target, -1.5], [state.h_target, 2.5]];
+  const all = [["accuracy", line("limit")], ["accuracy finite", line("finite")], ["loop", line("loop")]];
+  chart("slopes", [...all, ["here", here]], [0, 1], [-1.5, 2.5]);
 }
 
-function redraw(...charts) {
-  if (views) for (const name of charts) views[name].run();
+// --- numbers and words ---
+
+function verdict({ h_source }, { finite, accuracy }) {
+  if (Math.abs(h_source - 0.5) < 0.005) return "Neighbours carry no signal at the source: nothing to calibrate.";
+  const right = `The model is right ${(100 * accuracy).toFixed(1)} % of the time`;
+  if (finite <= 0) return `${right}: the target lies beyond the zero crossing, where no temperature helps.`;
+  const word = finite < 0.995 ? "over-confident" : finite > 1.005 ? "under-confident" : "calibrated";
+  return `${right} and is ${word}; dividing the logits by ${(1 / finite).toFixed(2)} repairs it.`;
 }
 
 function update() {
-  turn += 1;
-  document.documentElement.dataset.numbers = "working";
-  const started = turn;
-  requestAnimationFrame(() => {
-    if (started === turn) follow(started);
-  });
-}
-
-function follow(started) {
-  const found = { ...limitReadings(state), classZeroCrossing: 1 / state.numClasses };
-  show(found, camel);
-  const { data, ends } = limitRows(state, found, facts.largestLogit);
-  for (const [chart, rows] of Object.entries(data)) put(chart, rows);
-  for (const [chart, rows] of Object.entries(measuredRows(state, runs))) put(chart, rows);
-  // The old dashed lines belong to other settings.
-  for (const chart of ["curve", "slopes", "errors"]) put(chart, { finite: [] });
-  if (views) {
-    for (const [chart, signals] of Object.entries(ends)) {
-      for (const [name, value] of Object.entries(signals)) views[chart].signal(name, value);
-    }
+  const state = {};
+  for (const input of document.querySelectorAll("input[type=range]")) {
+    const value = Number(input.value);
+    state[input.id] = input.dataset.log ? Number((10 ** value).toPrecision(3)) : value;
+    place(`${input.id}-value`).textContent = state[input.id];
   }
-  redraw("curve", "slopes", "errors", "signal");
-  setTimeout(() => slowly(started, finiteWork(found)), 0);
-}
-
-function speak(verdict) {
-  place("verdict").dataset.tone = verdict.tone;
-  place("verdict-word").textContent = verdict.word;
-  place("verdict-sentence").textContent = verdict.sentence;
-  clearTimeout(resting);
-  resting = setTimeout(() => {
-    place("spoken").textContent = `${verdict.word} ${verdict.sentence}`;
-    if (location.hash !== address()) history.replaceState(null, "", address());
-  }, REST);
-}
-
-/** The finite-degree numbers with the words about them, then their curves, one point at a time. */
-function* finiteWork(limit) {
-  const source = finiteSource(state);
-  const found = finiteReadings(state, source);
-  show(found, camel);
-  speak(sayVerdict(state, { ...limit, ...found }));
-  put("curve", { finite: finiteCurve(state, source, facts.largestLogit) });
-  redraw("curve");
-  yield;
-  const rows = [];
-  for (const h of COARSE) {
-    rows.push(finiteRow(h, finiteReadings({ ...state, hTarget: h }, source)));
-    yield;
+  const found = readings(state);
+  const shown = { ...found, temperature: found.finite > 0 ? 1 / found.finite : NaN, gap: found.confidence - found["limit accuracy"] };
+  for (const output of document.querySelectorAll("[data-reading]")) {
+    const value = Math.abs(state.h_source - 0.5) < 0.005 ? NaN : shown[output.dataset.reading];
+    output.dataset.value = value;
+    output.textContent = Number.isFinite(value) ? value.toFixed(3) : "–";
   }
-  put("slopes", { finite: rows });
-  put("errors", { finite: rows });
-  redraw("slopes", "errors");
+  place("verdict").textContent = verdict(state, found);
+  draw(state, found);
 }
 
-function slowly(started, work) {
-  const start = performance.now();
-  while (performance.now() - start < SLICE) {
-    if (started !== turn) return;
-    if (work.next().done) {
-      if (views) document.documentElement.dataset.numbers = "ready";
-      return;
-    }
+function set(values) {
+  for (const [name, value] of Object.entries(values)) {
+    const input = place(name);
+    if (input) input.value = input.dataset.log ? Math.log10(value) : value;
   }
-  setTimeout(() => slowly(started, work), 0);
-}
-
-// --- simulation, where a server is there ---
-
-async function simulate() {
-  const [asked, button, message] = [state, place("simulate"), place("simulated")];
-  const question = { num_nodes: place("num_nodes").valueAsNumber, seed: place("seed").valueAsNumber };
-  for (const { name } of facts.controls) question[name] = asked[camel(name)];
-  button.disabled = true;
-  message.textContent = "Drawing graphs …";
-  try {
-    const answer = await fetch("/simulate", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(question),
-    });
-    const content = await answer.json();
-    if (!answer.ok) throw new Error(content.error);
-    runs.push({ state: asked, measured: content.measured });
-    const { accuracy, ece, noise_floor: floor, slope } = content.measured;
-    const shown = slope === null ? "no finite 1/T" : `1/T ${slope.toFixed(3)}`;
-    message.textContent =
-      `Measured: ${shown}, accuracy ${accuracy.toFixed(3)}, ECE ${ece.toFixed(3)} ` +
-      `(${floor.toFixed(3)} if it were calibrated).`;
-  } catch (error) {
-    message.textContent = `No simulation: ${error.message}`;
-  }
-  button.disabled = false;
-  for (const [chart, rows] of Object.entries(measuredRows(state, runs))) put(chart, rows);
-  redraw("curve", "slopes", "errors", "signal");
-}
-if (facts.simulate) place("simulate").addEventListener("click", simulate);
-
-// --- start ---
-
-async function start() {
-  // ast: expressions are interpreted, so that the page needs no permission to evaluate code.
-  const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
-  change(readAddress());
-  const places = [...document.querySelectorAll("[data-chart]")];
-  const drawn = await Promise.all(
-    places.map((where) => vegaEmbed(where, facts.charts[where.dataset.chart], options)),
-  );
-  views = Object.fromEntries(places.map((where, k) => [where.dataset.chart, drawn[k].view]));
-  const small = matchMedia("(max-width: 56rem)");
-  const fit = () => views.curve.height(small.matches ? 130 : facts.charts.curve.height).run();
-  small.addEventListener("change", fit);
-  fit();
   update();
 }
-start();
+
+place("controls").addEventListener("input", (event) => {
+  if (event.target.id === "preset") set(facts.presets[event.target.value] ?? {});
+  else update();
+});
+set({ ...facts.presets[Object.keys(facts.presets)[0]], ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -133,12 +131,11 @@ class Outcome:
         }
 
     def write(self, folder: Path) -> list[Path]:
-        """Write ``name.json``, ``name.csv``, and ``name.png`` if drawn; return their paths."""
+        """Write ``name.json``, and ``name.png`` if drawn; return their paths."""
         from graphtemper_research.harness.style import draw
 
-        paths = [folder / f"{self.name}.{kind}" for kind in ("json", "csv")]
+        paths = [folder / f"{self.name}.json"]
         write_text(paths[0], provenance.text(self.to_dict()))
-        write_text(paths[1], _csv(self.to_dict()["rows"]))
         if self.draw is not None:
             paths.append(folder / f"{self.name}.png")
             draw(paths[-1], self.draw, width=self.size[0], height=self.size[1])
@@ -231,17 +228,6 @@ def _section(outcome: Mapping[str, Any], link: str) -> list[str]:
     return [*lines, ""]
 
 
-def _csv(rows: Sequence[Row]) -> str:
-    stream = io.StringIO()
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        texts = {key: csv_cell(value) for key, value in row.items() if isinstance(value, str)}
-        writer.writerow({**row, **texts})
-    return stream.getvalue()
-
-
 def _plain(value: Any) -> Any:
     """Convert NumPy values to Python's and round floats to what the seeds support."""
     if isinstance(value, dict):
@@ -268,25 +254,3 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return "{" + ", ".join(_short(item) for item in value) + "}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-# Characters that begin a formula in a spreadsheet.
-_FORMULA = ("=", "+", "-", "@", "\t")
-
-
-def csv_cell(text: str) -> str:
-    r"""Return text for a cell of a CSV table, which no spreadsheet takes for a formula.
-
-    Examples
-    --------
-    >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell("cora")
-    ("'=HYPERLINK(1)", '-0.5', 'cora')
-    """
-    safe = "".join(letter if letter.isprintable() else " " for letter in text)
-    if not safe.startswith(_FORMULA):
-        return safe
-    try:
-        float(safe)
-    except ValueError:
-        return f"'{safe}"
-    return safe

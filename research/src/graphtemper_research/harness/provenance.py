@@ -58,7 +58,7 @@ def commit() -> str:
     head = _git("rev-parse", "--short", "HEAD")
     if head is None:
         return "unknown"
-    changed = _git("diff", "--quiet", "HEAD", "--", ":/*.py", ":/*.c") is None
+    changed = _git("diff", "--quiet", "HEAD", "--", ":/*.py") is None
     return head.strip() + ("-changed" if changed else "")
 
 

@@ -260,7 +260,7 @@ def _in_processes(
 
 
 def publish(bench: Bench, outcome: Outcome, out: Path) -> list[Path]:
-    """Write ``name.json``, ``name.csv``, the page and the picture, if any; return the paths."""
+    """Write ``name.json``, the page and the picture, if any; return the paths."""
     page = out / f"{bench.name}.md"
     paths = outcome.write(out)
     write_text(page, bench.page(outcome.to_dict()))

@@ -26,24 +26,15 @@ FOLDERS = (_LIBRARY, _RESEARCH, CHECKOUT, CHECKOUT / "scripts")
 """Where modules are looked for, as Python does; only those of `OWN` packages count."""
 
 NOT_MEASURING = (
-    "graphtemper._core.version",
-    "graphtemper.cli",
-    "graphtemper.errors",
-    "graphtemper.monitor.page",
-    "graphtemper.monitor.prometheus",
-    "graphtemper.recalibration.notebook",
-    "graphtemper.recalibration.report",
-    "graphtemper_research.benches",
-    "graphtemper_research.commands",
-    "graphtemper_research.harness.cells",
-    "graphtemper_research.harness.layout",
-    "graphtemper_research.harness.outcome",
-    "graphtemper_research.harness.pictures",
-    "graphtemper_research.harness.provenance",
-    "graphtemper_research.harness.runner",
-    "graphtemper_research.harness.style",
-    "graphtemper_research.harness.uses",
-    "graphtemper_research.numbers",
+    *(f"graphtemper.{name}" for name in ("cli", "errors", "_core.version")),
+    *(f"graphtemper.monitor.{name}" for name in ("page", "prometheus")),
+    *(f"graphtemper.recalibration.{name}" for name in ("notebook", "report")),
+    *(f"graphtemper_research.{name}" for name in ("benches", "commands", "numbers", "pages")),
+    *(
+        f"graphtemper_research.harness.{name}"
+        for name in ("cells", "layout", "outcome", "pictures")
+    ),
+    *(f"graphtemper_research.harness.{name}" for name in ("style", "uses")),
 )
 
 
@@ -102,7 +93,7 @@ def _file(name: str, folders: tuple[Path, ...]) -> Path | None:
     if name.split(".")[0] not in OWN:
         return None
     stem = name.replace(".", "/")
-    paths = (folder / f"{stem}{end}" for folder in folders for end in (".py", ".c", "/__init__.py"))
+    paths = (folder / f"{stem}{end}" for folder in folders for end in (".py", "/__init__.py"))
     return next((path for path in paths if path.is_file()), None)
 
 

@@ -224,11 +224,9 @@ class Field:
         result = recalibrate(
             self.predictor, target.graph, card, target.nodes, seed=target.seed, per_node=True
         )
-        # Node temperatures are spread around the one that the slope gives.
-        one = card.temperature / result.slope
         logits = Observation(self.predictor, target.graph, target.nodes).logits
         stated = (result.accuracy.value, result.verdict)
-        global_ = temperature.apply(logits, one)
+        global_ = temperature.apply(logits, result.temperature)
         return Prediction(global_, *stated), Prediction(result.probabilities, *stated)
 
 
@@ -251,8 +249,8 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
         value = estimator.estimate(observation).value
     except NotIdentifiableError:
         return Prediction(observation.probabilities)
-    relative = nearest_temperature(observation.logits, value)
-    return Prediction(temperature.apply(observation.logits, relative), value)
+    found = nearest_temperature(observation.logits, value)
+    return Prediction(temperature.apply(observation.logits, found), value)
 
 
 def new_calibrator(name: str, seed: int, graph: str = "") -> Calibrator:

@@ -12,8 +12,8 @@ from typing import Any
 from scipy.stats import t
 
 from graphtemper import __version__
-from graphtemper.recalibration.report.html import embeddable, text_of
 from graphtemper_research.harness.frame import Rows
+from graphtemper_research.harness.html import embeddable, text_of
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.provenance import commit
 from graphtemper_research.leaderboard.board import PROTOCOL

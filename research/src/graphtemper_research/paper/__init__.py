@@ -19,8 +19,7 @@ Module, name for `graphtemper paper`, and content with its label in the paper:
 `frozen_binary` and `slope_grid` hold what the figures on block models share, `real_graphs` what
 those on real graphs share. `block_models` is the synthetic study, and `released_stream` the same on
 the authors' random numbers. `theory_studies` and `homophily_study` belong to the audit.
-`audit_page` (with the claims in `audit_claims` and `audit_theory_claims`) and `results_page` write
-the pages.
+`audit_page`, with the claims in ``claims.toml``, and `results_page` write the pages.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -17,19 +18,21 @@ SEEDS = 6
 
 
 @cache
-def measured(seeds: int = SEEDS) -> tuple[dict[str, Any], ...]:
+def measured(
+    seeds: Sequence[int] = range(SEEDS), targets: Sequence[float] = TARGETS
+) -> tuple[dict[str, Any], ...]:
     """Return one row per target homophily: theory's predictions next to seed averages."""
-    frozen = [Frozen.train(SETTING, seed) for seed in range(seeds)]
-    return tuple(_row(h, frozen) for h in TARGETS)
+    frozen = {seed: Frozen.train(SETTING, seed) for seed in seeds}
+    return tuple(_row(h, frozen) for h in targets)
 
 
-def _row(h_target: float, frozen: list[Frozen]) -> dict[str, Any]:
+def _row(h_target: float, frozen: Mapping[int, Frozen]) -> dict[str, Any]:
     closed = float(theory.slope(h_target, SETTING.h_source, SETTING.snr))
     finite = float(
         theory.finite_degree_temperature(h_target, SETTING.h_source, SETTING.snr, SETTING.degree)
     )
     runs = []
-    for seed, classifier in enumerate(frozen):
+    for seed, classifier in frozen.items():
         target = SETTING.draw(h_target, seed)
         assert target.labels is not None
         logits = classifier.logits(target)

@@ -23,17 +23,7 @@ import numpy as np
 
 from graphtemper import Graph, SourceCard, csbm, errors
 from graphtemper.models import SIGN, LinearGNN
-from graphtemper.monitor import (
-    Entry,
-    Log,
-    Snapshot,
-    add_labels,
-    fingerprint,
-    follow,
-    read_log,
-    windows,
-    write_page,
-)
+from graphtemper.monitor import Entry, Snapshot, Watch, windows
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
@@ -97,19 +87,22 @@ def measure(
     """
     course = _course(name, quick, compositions)
     out.mkdir(parents=True, exist_ok=True)
-    log = Log(out / f"{name}.sqlite", fingerprint(course.card))
+    path = out / f"{name}.sqlite"
+    watch = Watch(path, course.card, false_alarms=FALSE_ALARMS, false_drops=FALSE_DROPS)
     costs: Rows = []
-    begun, memory = time.process_time(), peak_gigabytes()
-    for _ in follow(course.model, course.snapshots, course.card, log):
-        now = time.process_time()
-        costs.append({"seconds": now - begun, "growth": peak_gigabytes() - memory})
-        begun = now
+    begun, memory = [time.process_time()], peak_gigabytes()
+
+    def measured(done: int, total: int) -> None:
+        begun.append(time.process_time())
+        costs.append({"seconds": begun[-1] - begun[-2], "growth": peak_gigabytes() - memory})
         if progress is not None:
-            progress(len(costs), len(course.snapshots))
-    entries, late = log.entries(), _late(out, name, course)
+            progress(done, total)
+
+    watch.follow(course.model, course.snapshots, progress=measured)
+    watch.page(out / f"{name}.html")
+    standing = watch.standing
+    entries, late = standing.first, _late(out, name, course)
     costs = [{"seconds": None, "growth": None}] * (len(entries) - len(costs)) + costs
-    standing = read_log(log, course.card, false_alarms=FALSE_ALARMS, false_drops=FALSE_DROPS)
-    write_page(out / f"{name}.html", standing)
     changed = {change.position for change in standing.changes}
     dropped = {drop.position for drop in standing.drops}
     return [
@@ -135,18 +128,18 @@ def measure(
     ]
 
 
-def _late(out: Path, name: str, course: Course) -> list[Entry]:
+def _late(out: Path, name: str, course: Course) -> Sequence[Entry]:
     """Watch a graph in time order with late labels; return the first answers to its snapshots."""
-    log = Log(out / f"{name}_labels.sqlite", fingerprint(course.card))
     if name in DRAWN:
-        return Log(out / f"{name}.sqlite", fingerprint(course.card)).entries()
-    known = {row.name for row in log.labelled()}
+        return Watch(out / f"{name}.sqlite", course.card).standing.first
+    watch = Watch(out / f"{name}_labels.sqlite", course.card)
     for position in range(len(course.snapshots)):
         until = course.snapshots[: position + 1]
-        list(follow(course.model, until, course.card, log))
+        watch.follow(course.model, until)
+        known = {item.labelled.name for item in watch.standing.record}
         if position >= LAG and until[position - LAG].name not in known:
-            add_labels(course.model, until, course.card, log, until[position - LAG].name)
-    return log.entries()
+            watch.labels(course.model, until, until[position - LAG].name)
+    return watch.standing.first
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:
@@ -248,7 +241,7 @@ def _course(name: str, quick: bool, compositions: int) -> Course:
         seed = int(stream(2, name, position).integers(2**31))
         return lambda: csbm.sample(NODES, DEGREE, homophily, SNR, num_features=FEATURES, seed=seed)
 
-    snapshots = [Snapshot(f"{name} {k + 1}", f"{name} {k}", load(k)) for k in range(count)]
+    snapshots = [Snapshot(f"{name} {k + 1}", load(k), digest=f"{name} {k}") for k in range(count)]
     return Course(model, card, snapshots)
 
 
@@ -268,14 +261,14 @@ def _in_time(graph: Graph, compositions: int) -> Course:
 
 
 def _is_later(snapshot: Snapshot, last: int) -> bool:
-    graph = snapshot.load()
+    graph = snapshot.load(2)
     if not isinstance(graph, Graph) or graph.time is None or snapshot.nodes is None:
         return False
     return int(graph.time[snapshot.nodes].min()) > last
 
 
 def _truth(model: LinearGNN, snapshot: Snapshot) -> float:
-    graph = snapshot.load()
+    graph = snapshot.load(2)
     if not isinstance(graph, Graph) or graph.labels is None:
         raise errors.no_labels("the snapshots of a trial need labels to score it with.")
     nodes = np.arange(graph.num_nodes) if snapshot.nodes is None else snapshot.nodes

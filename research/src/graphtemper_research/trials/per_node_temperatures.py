@@ -111,8 +111,7 @@ def _ask(
     """Return the temperatures that a card gives: global, and per node."""
     result = recalibrate(source.predictor, target, card, nodes, seed=seed, per_node=True)
     assert result.node_temperatures is not None
-    # Node temperatures are spread around the one that the slope gives.
-    return {GLOBAL: card.temperature / result.slope, PER_NODE: result.node_temperatures}
+    return {GLOBAL: result.temperature, PER_NODE: result.node_temperatures}
 
 
 def _stac(observation: Observation, threshold: float) -> FloatArray:

@@ -191,10 +191,8 @@ class Peers:
         observation = Observation(predictor, target, nodes, temperature=self.source_temperature)
         for name, estimator in self.estimators.items():
             estimate = estimator.estimate(observation)
-            relative = nearest_temperature(observation.logits, estimate.value)
-            answers[name] = Answer(
-                relative * self.source_temperature, estimate.value, estimate.low, estimate.high
-            )
+            found = nearest_temperature(observation.logits, estimate.value)
+            answers[name] = Answer(found, estimate.value, estimate.low, estimate.high)
         return answers
 
 

@@ -323,7 +323,7 @@ class Answer:
     """What an answer about a target says: see the attributes of `graphtemper.Recalibration`."""
 
     probabilities: FloatArray
-    relative: float
+    temperature: float
     accuracy: Estimate
     confidence: float
     labels: Labels
@@ -389,7 +389,8 @@ class _Job:
         gap = float(np.hypot(log_odds(before.value) - log_odds(answer.confidence), spread))
         prior = class_bias.expected(self.card, answer.reading.moved_fraction, gap, len(p))
         # At the source temperature: few labels may have made the probabilities nearly flat.
-        self.logits = answer.relative * np.log(np.maximum(p, np.finfo(np.float64).tiny))
+        relative = answer.temperature / self.card.temperature
+        self.logits = relative * np.log(np.maximum(p, np.finfo(np.float64).tiny))
         self.draws = posterior.draw(self.logits, accuracy, before, prior, self.labels, self.rng)
         self.known = np.full(len(p), -1)
         self.known[self.labels.rows] = self.labels.classes

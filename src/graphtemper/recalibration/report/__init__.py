@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from graphtemper.recalibration.report.content import schema
 from graphtemper.recalibration.report.page import read_report
+from graphtemper.recalibration.report.schema import schema
 
 __all__ = ["read_report", "schema"]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from importlib import resources
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors
 from graphtemper import metrics as scores
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
@@ -29,7 +27,6 @@ from graphtemper.recalibration.verdict import LEVEL
 from graphtemper.temperature.scaling import nearest_temperature
 
 SCHEMA = "graphtemper.report/3"
-SchemaName = Literal["report", "recalibration"]
 Row = dict[str, Any]
 Errors = dict[str, FloatArray] | None
 """Each node's probability of a wrong prediction: ``value``, and ``low`` and ``high`` at the ends of
@@ -126,23 +123,6 @@ def content(
     return rounded
 
 
-def schema(of: SchemaName = "report") -> Row:
-    """Return the JSON schema (draft 2020-12) of a report, or of `Recalibration.to_dict`.
-
-    Examples
-    --------
-    >>> schema()["properties"]["schema"]["const"]
-    'graphtemper.report/3'
-    >>> schema("recalibration")["properties"]["direction"]["enum"]
-    ['over-confident', 'under-confident', 'calibrated', 'unknown']
-    """
-    if of not in get_args(SchemaName):
-        raise errors.choice(f"there is no schema of {of!r:.40}; choose report or recalibration.")
-    file = resources.files("graphtemper.recalibration.report").joinpath(f"{of}_schema.json")
-    parsed: Row = json.loads(file.read_text("utf-8"))
-    return parsed
-
-
 def _source(result: Recalibration) -> Row:
     card = result.reading.card
     return {
@@ -172,7 +152,7 @@ def histogram(before: FloatArray, after: FloatArray) -> Row:
 
 
 def _before(result: Recalibration) -> FloatArray:
-    return np.asarray(temperatures.apply(result.logits).max(axis=1))
+    return np.asarray(result.at(result.source_temperature).max(axis=1))
 
 
 def expected_errors(result: Recalibration) -> Errors:
@@ -297,7 +277,8 @@ def labelled(result: Recalibration) -> Row | None:
     bins = next(bins for least, bins in _BINS if rows.size >= least)
     panel: Row = {"count": int(rows.size), "bins": bins, "level": LEVEL}
     panel["accuracy"] = _right(result, np.arange(rows.size))
-    sides = {"before": temperatures.apply(result.logits[rows]), "after": result.probabilities[rows]}
+    sides = {"before": result.at(result.source_temperature)[rows]}
+    sides["after"] = result.probabilities[rows]
     for side, p in sides.items():
         ece, floor = scores.ece(p, classes, bins), scores.noise_floor(p, bins)
         panel[side] = {"ece": ece, "floor": floor, "curve": _curve(p, classes, bins)}

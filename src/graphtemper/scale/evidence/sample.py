@@ -131,9 +131,9 @@ class Given:
             )
 
     def logits(self, nodes: Rows) -> FloatArray:
-        """Return the centred logits of nodes of the pool, not divided by a temperature."""
+        """Return the centred logits of nodes of the pool."""
         rows = np.searchsorted(self.pool.nodes, nodes)
-        return centred(self.pool.logits[rows] * self.card.temperature)
+        return centred(self.pool.logits[rows])
 
 
 def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float, Reason]:
@@ -141,7 +141,7 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float,
     depth = layers(given.model) if hops is None else check_integer(hops, "hops", 1)
     if depth is None:
         raise errors.missing("the model does not say how far it reads; give its layers as hops.")
-    drawn, replaced = draw(given.whole, given.pool, size, given.seed)
+    drawn, replaced = draw(given.whole, given.pool, given.card.temperature, size, given.seed)
     if drawn.size < LEAST:
         raise InputError(_TOO_LARGE)
     # One thread, because sums in another order have other last bits.
@@ -186,11 +186,11 @@ def _corrected(given: Given, found: Evidence, chosen: Rows, pool: Rows) -> Evide
         alone += split_nodes(first, own[rows], own[rows].argmax(axis=1)).product
     edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
     known = np.zeros((graph.num_nodes, given.card.num_classes))
-    known[rows] = given.logits(pool) / unit
+    known[rows] = given.logits(pool)
 
     def clean(nodes: Rows) -> float:
         products = HeldOutProducts(own / unit, graph, field.rows(nodes), rows)
-        products.add(known, graph.links)
+        products.add(known / unit, graph.links)
         return products.covariance.value
 
     held = found.held.value + clean(pool) - clean(chosen)
@@ -206,10 +206,10 @@ def _corrected(given: Given, found: Evidence, chosen: Rows, pool: Rows) -> Evide
     )
 
 
-def draw(whole: StoredWhole, pool: Pool, size: int, seed: int) -> tuple[Rows, int]:
+def draw(whole: StoredWhole, pool: Pool, unit: float, size: int, seed: int) -> tuple[Rows, int]:
     """Return a sample whose beginnings are samples too, and how many of its nodes were replaced."""
     degrees, start = whole.degrees(pool.nodes), float(stream(seed, "sampled nodes").random())
-    order = np.lexsort((degrees, sampling.strata(temperatures.apply(pool.logits))))
+    order = np.lexsort((degrees, sampling.strata(temperatures.apply(pool.logits, unit))))
     first, hubs = spread(degrees[order] > MOST_EDGES, round(_SPARE * size), start)
     nodes = pool.nodes[order[first]]
     near, indptr = whole.near(nodes)
@@ -269,7 +269,7 @@ def _block(given: Given, reach: Reach, chosen: Rows) -> Measured:
     if found is None:
         raise InputError(_TOO_LARGE)
     given.check(centred(found.observation.logits), found.nodes, reach.depth)
-    seen = found.observation.at(given.card.temperature)
+    seen = found.observation
     measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given)
     return Measured(measured, found.nodes.size, found.num_links, worth)
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphtemper.monitor import Entry, Labelled, Scored
-from graphtemper.monitor.track_record import summary, too_narrow
+from graphtemper.monitor import Entry
+from graphtemper.monitor.log import Labelled
+from graphtemper.monitor.record import Scored, summary, too_narrow
 
 ENTRY = Entry("d", "0", 1000, 0.8, 0.75, 0.85, 0.9, 1.5, 0.7, "trust", (), {})
 

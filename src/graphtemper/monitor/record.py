@@ -13,15 +13,22 @@ the labels would show. Without this, few labels would make good intervals look b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtr
 
+from graphtemper import errors, metrics
+from graphtemper import temperature as temperatures
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS
-from graphtemper.monitor.log import Entry, Labelled, Log
+from graphtemper.card.environments import FEWEST_NODES
+from graphtemper.monitor.log import Content, Entry, Labelled
+from graphtemper.recalibration.few_labels import Labels
+from graphtemper.scale.logits.logit_tables import LogitParts
 
 # The level of intervals, and the probability below which too few of them hold the truth.
 _LEVEL, _UNLIKELY = 0.9, 0.05
@@ -74,13 +81,12 @@ class Scored:
         return facts | {"covered": self.covered, "error": self.error}
 
 
-def track_record(log: Log) -> list[Scored]:
+def track_record(content: Content) -> list[Scored]:
     """Return every snapshot of a log whose labels are known, in the order of the snapshots."""
-    labelled = {row.name: row for row in log.labelled()}
-    first = {entry.name: entry for entry in log.entries()}
+    labelled = {row.name: row for row in content.labelled}
     # A labelled snapshot is never answered again, so the newest answer came before its labels.
-    latest = {entry.name: entry for entry in log.answers()}
-    return [Scored(labelled[name], first[name], latest[name]) for name in first if name in labelled]
+    pairs = zip(content.first, content.answers, strict=True)
+    return [Scored(labelled[a.name], a, b) for a, b in pairs if a.name in labelled]
 
 
 def summary(record: Sequence[Scored]) -> str:
@@ -114,3 +120,60 @@ def too_narrow(record: Sequence[Scored]) -> bool:
     """Return whether so few intervals hold that 90 % intervals would do so in 5 % of records."""
     held = sum(item.covered for item in record)
     return bool(record) and float(bdtr(held, len(record), _LEVEL)) < _UNLIKELY
+
+
+def chosen_logits(
+    parts: LogitParts, labels: Mapping[int, int | None]
+) -> tuple[NDArray[np.int64], FloatArray, int]:
+    """Return the labelled nodes of logits, their rows, and the number of nodes."""
+    names, rows, start = [np.empty(0, np.int64)], [np.empty((0, parts.num_classes))], 0
+    for part in range(len(parts)):
+        for nodes, logits in parts.batches(part):
+            numbers = np.arange(start, start + len(logits)) if nodes is None else nodes
+            numbers = np.asarray(numbers, dtype=np.int64)
+            chosen = np.isin(numbers, list(labels))
+            names.append(numbers[chosen])
+            rows.append(np.asarray(logits, dtype=np.float64)[chosen])
+            start += len(logits)
+    found = np.concatenate(names)
+    return found, np.concatenate(rows), max([start, *(found + 1)])
+
+
+def score(
+    logits: FloatArray, labels: Labels, entry: Entry, source_temperature: float, revision: int
+) -> Labelled:
+    """Return what labels show about an answer to the same nodes."""
+    count = labels.classes.size
+    if count < FEWEST_NODES:
+        raise errors.too_few(
+            f"there are labels of {count} nodes of {entry.name}; at least {FEWEST_NODES} are "
+            "needed to score an answer."
+        )
+    right = logits.argmax(axis=1) == labels.classes
+    accuracy = float(right.mean())
+    smoothed = (accuracy * count + 0.5) / (count + 1.0)
+    unlabelled = max(entry.num_nodes - count, 0) / max(entry.num_nodes - 1, 1)
+    deviation = float(np.sqrt(smoothed * (1.0 - smoothed) / count * unlabelled))
+    before, after = (
+        float(metrics.ece(temperatures.apply(logits, value), labels.classes))
+        for value in (source_temperature, entry.temperature)
+    )
+    realised = _realised(temperatures.apply(logits, entry.temperature), labels, entry)
+    return Labelled(entry.name, revision, int(count), accuracy, deviation, before, after, realised)
+
+
+def _realised(p: FloatArray, labels: Labels, entry: Entry) -> dict[str, float] | None:
+    """Return the metrics that were estimated, as the labelled nodes have them.
+
+    A review and costs of all nodes are left out unless all nodes are labelled.
+    """
+    if not entry.asked:
+        return None
+    whole = labels.classes.size == entry.num_nodes
+    asked = {
+        name: value
+        for name, value in entry.asked.items()
+        if whole or name in ("positive", "threshold")
+    }
+    found = metrics.decisions(p, labels.classes, **asked)
+    return {name: value for name, value in found.items() if value is not None}
