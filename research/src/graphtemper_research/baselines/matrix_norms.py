@@ -41,7 +41,7 @@ class _Proportional(HasParameters, ABC):
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the source accuracy times the ratio of the scores."""
-        accuracy, score = learned(self, "accuracy_"), self.score_
+        accuracy, score = float(learned(self, "accuracy_")), self.score_
         value = accuracy * self.measure(target) / score
         return share_estimate(value, target.num_nodes, self.method)
 
