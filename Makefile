@@ -152,6 +152,7 @@ paper: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m graphtemper_research.pages
 
 # Every committed result whose code has changed: about two hours of two cores for all, then half an hour of speed,
 # which is measured with nothing beside it. Large graphs (docs/scale.md) are measured apart: `python -m
@@ -159,10 +160,10 @@ bench: $(VENV)/.bench
 evidence: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
 	$(BIN)/python -m graphtemper_research.trials.months README.md docs/results
-	$(BIN)/python -m graphtemper_research.pages
 	$(BIN)/python -m benchmarks.modules
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m graphtemper_research.pages
 
 # Which results are of other code than this, for `make evidence` to measure; a release has none.
 release-check: $(VENV)/.test

@@ -28,3 +28,25 @@ def chromium():
 def screens():
     SCREENS.mkdir(parents=True, exist_ok=True)
     return SCREENS
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open a file, and check in the end that it printed no message and requested nothing else."""
+    contexts, messages, requests = [], [], []
+
+    def open_page(path, **options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        sheet = context.new_page()
+        sheet.on("console", lambda message: messages.append(message.text))
+        sheet.on("pageerror", lambda error: messages.append(str(error)))
+        sheet.on("request", lambda request: requests.append(request.url))
+        sheet.goto(path.as_uri())
+        return sheet
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert messages == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []

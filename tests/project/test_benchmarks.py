@@ -8,10 +8,11 @@ from benchmarks import jobs, peers, products, run, scaling
 from benchmarks.timing import keep
 
 from graphtemper.graph.operators import operator
-from graphtemper_research.harness import provenance, speed
+from graphtemper_research.harness import provenance
+from graphtemper_research.numbers import costs
+from graphtemper_research.numbers.tables import Results
 
 ROOT = Path(__file__).parents[2]
-LEFT = ROOT / "docs" / "results" / speed.FILE
 
 
 def test_the_naive_pass_is_a_forward_pass_of_the_model():
@@ -54,13 +55,11 @@ def test_the_graph_of_documents_is_sparse_and_learnable():
 def test_parts_of_the_last_run_are_kept(tmp_path, monkeypatch):
     row = {"what": "a", "size": "", "seconds": 1.0, "peer": "", "note": "", "peer_seconds": None}
     row |= {"ratio": None, "peak_gigabytes": None, "bar": "", "met": None, "part": "ece"}
-    keep(tmp_path / speed.FILE, "run", [row, row | {"part": "growth"}])
+    keep(tmp_path / run.FILE, "run", [row, row | {"part": "growth"}])
     monkeypatch.setattr(run.products, "growth_rows", lambda: [run.Row("b", "", 2.0)])
-    monkeypatch.setattr(run, "write_results", lambda *_: None)
-    page = ["--page", str(tmp_path / "page.md")]
-    monkeypatch.setattr("sys.argv", ["run", "--out", str(tmp_path), *page, "--only", "growth"])
+    monkeypatch.setattr("sys.argv", ["run", "--out", str(tmp_path), "--only", "growth"])
     run.main()
-    kept = provenance.load(tmp_path / speed.FILE)["rows"]
+    kept = provenance.load(tmp_path / run.FILE)["rows"]
     assert [(item["what"], item["part"]) for item in kept] == [("a", "ece"), ("b", "growth")]
 
 
@@ -72,7 +71,6 @@ def test_a_quick_scaling_run(tmp_path, monkeypatch):
     found = provenance.load(tmp_path / "scaling.json")
     assert {row["axis"] for row in found["rows"]} == set(scaling.QUICK)
     assert all(row["cpu_seconds"] > 0 for row in found["rows"])
-    assert scaling.markdown(found["rows"]) == (tmp_path / "scaling.md").read_text()
 
 
 @pytest.mark.nightly
@@ -95,21 +93,9 @@ def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     assert 0.0 <= low < value < high <= 1.0
     both = modules.sample_and_all(num_nodes=6000, degree=4, at_source=300, seeds=2, **few)
     assert all(np.isfinite(item["z"]) and item["nodes"] == 60 for item in both["rows"])
-    left = provenance.load(modules.FILE)["rows"]
-    assert modules.FILE.with_suffix(".md").read_text("utf-8") == modules.markdown(left)
-    modules.write([row], tmp_path / "modules.json")
-    modules.write([large], tmp_path / "modules.json")
-    page = (tmp_path / "modules.md").read_text("utf-8")
-    assert page == modules.markdown([row, large])
+    for rows in ([row], [large], [both]):
+        modules.write(rows, tmp_path / "modules.json")
+    results = Results(tmp_path)
+    page = costs.modules(results)
     assert page.count("| drawn | GCN |") == page.count("| million | SAGE |") == 1
-    modules.write([both], tmp_path / "modules.json")
-    page = (tmp_path / "modules.md").read_text("utf-8")
-    assert "6,000 nodes of degree 4" in page
-
-
-def test_the_pages_show_what_was_measured():
-    if not (ROOT / "docs").is_dir():
-        pytest.skip("the documentation is not beside the tests")
-    rows = provenance.load(LEFT)["rows"]
-    assert (ROOT / "docs" / "benchmarks.md").read_text() == run.PAGE + speed.table(rows)
-    assert (ROOT / "docs" / "results.md").read_text().endswith(speed.section(LEFT.parent))
+    assert len(costs.sample_and_all(results).splitlines()) == 2 + 2 + 2

@@ -162,4 +162,4 @@ def test_a_release_measures_results_whose_code_has_changed(checkout, capsys, fil
 def test_a_result_of_an_unknown_commit_is_measured_again(checkout):
     path = checkout / "results" / "controls.json"
     path.write_text(path.read_text().replace(provenance.read(path).commit, "0" * 7))
-    assert evidence.stale(path.parent) == {"controls.json": "commit 0000000 is not known"}
+    assert evidence.stale(path.parent) == {"controls.json": "measured at 0 (0000000)"}

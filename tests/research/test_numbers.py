@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from graphtemper_research import numbers
+from graphtemper_research.numbers import quality, tables, values
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -16,15 +16,15 @@ DOCS = ROOT / "docs"
 def results():
     if not DOCS.is_dir():
         pytest.skip("the results are not part of this installation")
-    return numbers.Results(DOCS / "results")
+    return tables.Results(DOCS / "results")
 
 
 @pytest.fixture(scope="module")
 def named(results):
-    return numbers.values(results.folder)
+    return values(results.folder)
 
 
-class Fixed(numbers.Results):
+class Fixed(tables.Results):
     """Results that hold what a test gives them."""
 
     def __init__(self, **contents):
@@ -55,18 +55,18 @@ def test_every_value_is_shown_and_nothing_else_is_asked_for(named):
 
 
 def test_whoever_shows_the_source_temperature_shows_doing_nothing(named):
-    tables = [t for text in named.values() for t in re.findall(r"(?:^\|.*\n?)+", text, re.M)]
-    assert len(tables) > 20
-    for table in tables:
+    every = [t for text in named.values() for t in re.findall(r"(?:^\|.*\n?)+", text, re.M)]
+    assert len(every) > 20
+    for table in every:
         words = [cell.strip(" *") for line in table.splitlines() for cell in line.split("|")]
-        if numbers.SOURCE in words:
-            assert numbers.NOTHING in words, table
+        if tables.SOURCE in words:
+            assert tables.NOTHING in words, table
 
 
 def test_means_are_over_families_first():
-    values = (("a", 0.1), ("a", 0.3), ("b", 0.6))
-    rows = [{"family": family, "ece": value} for family, value in values]
-    table = numbers.grid("", numbers.by_family(rows), {"ECE": "ece", "nll": "nll"}, "all")
+    errors = (("a", 0.1), ("a", 0.3), ("b", 0.6))
+    rows = [{"family": family, "ece": error} for family, error in errors]
+    table = tables.grid("", tables.by_family(rows), {"ECE": "ece", "nll": "nll"}, "all")
     assert cells(table, "a (2 pairs)") == ["0.200", "–"]
     assert cells(table, "**all**") == ["0.400", "–"]
 
@@ -83,39 +83,39 @@ def test_the_first_table_has_plain_means(results, named):
         "atlas/natural_environments",
         "SIGN: mean ECE with all environments, against the best baseline",
     )
-    assert numbers.settings(results)[
-        next(name for name in numbers.settings(results) if "further months" in name)
+    assert quality.settings(results)[
+        next(name for name in quality.settings(results) if "further months" in name)
     ][3] == pytest.approx(ours["measured"], abs=1e-6)
 
 
 def test_the_best_of_a_row_is_bold_but_never_what_needs_the_truth(named):
     for line in named["summary"].splitlines()[2:6]:
         *own, best = line.strip("| ").split(" | ")[1:]
-        values = [float(cell.strip("*")) for cell in own if cell != "–"]
+        errors = [float(cell.strip("*")) for cell in own if cell != "–"]
         (bold,) = (cell for cell in own if cell.startswith("*"))
-        assert float(bold.strip("*")) == min(values) >= float(best)
+        assert float(bold.strip("*")) == min(errors) >= float(best)
 
 
 def test_ratios_of_decisions_are_of_sums_and_of_families():
     """Two families with errors of 0.1 and 0.3 against 0.2 and 0.4 at the source."""
     rows = [
         {"model": "SIGN", "kind": "natural", "family": family, "method": "environments", "pairs": 5}
-        | {f"error {m}": error for m in numbers.METRICS}
-        | {f"source {m}": source for m in numbers.METRICS}
-        | {f"held {m}": held for m in numbers.METRICS}
+        | {f"error {m}": error for m in quality.METRICS}
+        | {f"source {m}": source for m in quality.METRICS}
+        | {f"held {m}": held for m in quality.METRICS}
         for family, error, source, held in (("a", 0.1, 0.2, 1.0), ("b", 0.3, 0.4, 0.8))
     ]
     results = Fixed(decisions={"rows": rows})
-    shown = cells(numbers.decisions(results), "natural shift, environments")
+    shown = cells(quality.decisions(results), "natural shift, environments")
     assert shown == [*["0.200"] * 3, "0.67", "0.62", *["90%"] * 3]
-    families = numbers.decisions_families(results)
+    families = quality.decisions_families(results)
     assert cells(families, "b (5 pairs)")[1] == "80%** / **80%** / **80%"
     assert "in 3 of 6 cases" in families
 
 
 def test_words_follow_the_numbers():
     errors = {"ece 50": 0.2, "ece 50 alone": 0.1, "ece 200": 0.1, "ece 200 alone": 0.3}
-    words = numbers.labels_words(Fixed(labels={"rows": [errors]}))
+    words = quality.labels_words(Fixed(labels={"rows": [errors]}))
     assert "with 50, that temperature has the smaller error (0.100 against 0.200)" in words
     assert "with 200, graphtemper has the smaller error (0.100 against 0.300)" in words
     answers = {"low": 0.4, "high": 0.6}
@@ -123,14 +123,14 @@ def test_words_follow_the_numbers():
     months = [
         {"true": true, "card": answers, "learned": answers, "ece": ece} for true in (0.5, 0.7)
     ]
-    assert "it does in 1 of 2" in numbers.months_caption(Fixed(months={"months": months}))
+    assert "it does in 1 of 2" in quality.months_caption(Fixed(months={"months": months}))
 
 
 def test_comparisons_are_a_table():
     one = {"quantity": "SIGN: |log ratio|", "measured": 0.12345, "bar": "<= 0.1", "met": False}
     other = {"quantity": "GCN: error", "measured": None, "bar": "reported", "met": None}
     bars = [one | {"note": "a"}, other | {"note": ""}]
-    table = numbers.compared(Fixed(bench={"comparisons": bars}), "bench")
+    table = tables.compared(Fixed(bench={"comparisons": bars}), "bench")
     assert table.splitlines()[2:] == [
         r"| \|log ratio\| | 0.123 | <= 0.1, missed | a |",
         "| GCN: error | – |  |  |",

@@ -23,11 +23,9 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from graphtemper_research import paper
@@ -159,40 +157,28 @@ def reduced(path: Path) -> bytes:
 
 
 def stale(out: Path) -> dict[str, str]:
-    """Return why results have to be measured again, by path: their code has changed since."""
+    """Return who measured the results whose code has changed since, by path."""
     modules = {name: job.modules for job in JOBS for name in job.results}
     modules |= {name: (module,) for name, module in APART.items()}
     found = {}
-    with checkouts() as folders_at:
+    with tempfile.TemporaryDirectory() as temporary:
         for path in sorted(out.rglob("*.json")):
-            measured = provenance.read(path)
-            folders = folders_at(measured.commit)
-            if folders is None:
-                found[path.relative_to(out).as_posix()] = f"commit {measured.commit} is not known"
-                continue
-            before, now = (
-                uses.key(*modules[path.stem], folders=places) for places in (folders, uses.FOLDERS)
-            )
-            if before != now:
+            measured, code = provenance.read(path), modules[path.stem]
+            before = code_at(measured.commit, Path(temporary))
+            if uses.key(*code, folders=before) != uses.key(*code, folders=uses.FOLDERS):
                 found[path.relative_to(out).as_posix()] = str(measured)
     return found
 
 
-@contextmanager
-def checkouts() -> Iterator[Callable[[str], tuple[Path, ...] | None]]:
-    """Give a function that returns the folders of the code at a commit, or None."""
-    with tempfile.TemporaryDirectory() as temporary:
-
-        @cache
-        def folders_at(commit: str) -> tuple[Path, ...] | None:
-            packed, folder = Path(temporary) / "code.tar", Path(temporary) / commit
-            command = ["git", "archive", "--output", str(packed), commit]
-            if subprocess.run(command, cwd=uses.CHECKOUT, capture_output=True).returncode:
-                return None
-            shutil.unpack_archive(packed, folder, filter="data")
-            return tuple(folder / path.relative_to(uses.CHECKOUT) for path in uses.FOLDERS)
-
-        yield folders_at
+def code_at(commit: str, temporary: Path) -> tuple[Path, ...]:
+    """Return the folders of the code at a commit, none for a commit that is not known."""
+    packed, folder = temporary / "code.tar", temporary / commit
+    if not folder.exists():
+        command = ["git", "archive", "--output", str(packed), commit]
+        if subprocess.run(command, cwd=uses.CHECKOUT, capture_output=True).returncode:
+            return ()
+        shutil.unpack_archive(packed, folder, filter="data")
+    return tuple(folder / path.relative_to(uses.CHECKOUT) for path in uses.FOLDERS)
 
 
 def archive(path: Path, out: Path, work: Path) -> int:
@@ -200,14 +186,14 @@ def archive(path: Path, out: Path, work: Path) -> int:
 
     The same files give the same bytes.
     """
-    cells = sorted(work.rglob("cells/*.json"))
-    files = {f"results/{file.relative_to(out)}": file for file in sorted(out.rglob("*"))}
-    files |= {f"raw/{file.relative_to(work)}": file for file in cells}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, file in files.items():
-            if file.is_file():
-                archive.writestr(zipfile.ZipInfo(name), file.read_bytes(), zipfile.ZIP_DEFLATED)
-    return len(cells)
+    raw = sorted(work.rglob("cells/*.json"))
+    results = [file for file in sorted(out.rglob("*")) if file.is_file()]
+    names = [f"results/{file.relative_to(out).as_posix()}" for file in results]
+    names += [f"raw/{file.relative_to(work).as_posix()}" for file in raw]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, file in zip(names, [*results, *raw], strict=True):
+            archive.writestr(zipfile.ZipInfo(name), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return len(raw)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -222,21 +208,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.check:
         old = stale(chosen.out)
-        for name, why in old.items():
-            print(f"{name}: {why}")
-        print(f"`make evidence` has to measure {len(old)} results." if old else "All are current.")
+        print(*(f"{name}: {who}" for name, who in old.items()), sep="\n")
+        print(f"{len(old)} results are of other code; `make evidence` measures them.")
         return int(bool(old))
     if chosen.archive:
         print(f"{chosen.archive}: {archive(chosen.archive, chosen.out, chosen.work)} cells")
         return 0
     jobs = [job for job in JOBS if not chosen.only or job.name in chosen.only]
-    for job in jobs:
-        if job.cells:
-            print(run(job, chosen.work, chosen.jobs), flush=True)
+    for job in (job for job in jobs if job.cells):
+        print(run(job, chosen.work, chosen.jobs), flush=True)
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        for line in pool.map(
-            lambda job: run(job, chosen.work), [job for job in jobs if not job.cells]
-        ):
+        apart = [job for job in jobs if not job.cells]
+        for line in pool.map(lambda job: run(job, chosen.work), apart):
             print(line, flush=True)
     finished = [job for job in jobs if done(job, chosen.work)]
     for job in finished:

@@ -16,8 +16,19 @@ from graphtemper.calibrators.base import Calibrator
 from graphtemper_research import baselines, benches, numbers, retrained
 from graphtemper_research.gats.systems import systems
 from graphtemper_research.harness.outcome import read_outcome, write_text
+from graphtemper_research.numbers.tables import Results, table
 from graphtemper_research.paper.audit_page import render as audit
 from graphtemper_research.paper.results_page import results_page
+
+# Pages of which only the parts between marks are made of results.
+MARKED = (
+    "README.md",
+    "docs/benchmarks.md",
+    "docs/calibrators.md",
+    "docs/results/modules.md",
+    "docs/results/private_cards.md",
+    "docs/results/scaling.md",
+)
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -25,15 +36,18 @@ def pages(root: Path) -> dict[Path, str]:
     docs = root / "docs"
     folder = docs / "results"
     packages = {one.__name__.rpartition(".")[2]: one for one in (calibrators, baselines, retrained)}
-    tables = {name: registry(one.REGISTRY) for name, one in packages.items()}
-    tables["systems"] = systems(numbers.Results(folder))
-    readme, listed = root / "README.md", docs / "calibrators.md"
+    named = numbers.values(folder)
+    named |= {name: registry(one.REGISTRY) for name, one in packages.items()}
+    results = Results(folder)
+    sources = results.stamp("calibrators_in_distribution", "cf_gnn_sets", "real")
+    named["systems"] = f"{systems(results)}\n\n{sources}"
     found = {
-        readme: numbers.filled(readme.read_text("utf-8"), numbers.values(folder), "docs/"),
-        listed: numbers.filled(listed.read_text("utf-8"), tables),
         docs / "results.md": results_page(folder, "results/"),
         docs / "audit.md": audit(folder),
     }
+    for path in (root / name for name in MARKED):
+        base = "docs/" if path.parent == root else "../" if path.parent == folder else ""
+        found[path] = numbers.filled(path.read_text("utf-8"), named, base)
     for name in benches.MODULES:
         for path in folder.rglob(f"{name}.json"):
             found[path.with_suffix(".md")] = benches.load(name).page(read_outcome(path))
@@ -55,7 +69,7 @@ def registry(methods: Mapping[str, type[Calibrator]]) -> str:
         )
         for name, method in methods.items()
     ]
-    return numbers.table([*head, "where it differs from what was published"], rows)
+    return table([*head, "where it differs from what was published"], rows)
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ def tables() -> Axes:
     shape = (len(log_snrs), len(log_degrees), len(h))
     found = {name: np.reshape(rows, shape).transpose(2, 0, 1) for name, rows in parts.items()}
     mean, spread = np.meshgrid(*map(np.sinh, LOGITS.values()), indexing="ij")
-    gap = theory.population_gap(mean, spread**2)
-    return found | {"confidence": gap + theory.population_accuracy(mean, spread**2)}
+    gap = np.asarray(theory.population_gap(mean, spread**2))
+    return found | {"confidence": gap + np.asarray(theory.population_accuracy(mean, spread**2))}
 
 
 SHARP = 10.0

@@ -15,7 +15,7 @@ from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.baselines.gets import GETS
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.protocol import METHODS, summary
-from graphtemper_research.numbers import Results, table
+from graphtemper_research.numbers.tables import Results, table
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ
 
 Numbers = tuple[str, str]

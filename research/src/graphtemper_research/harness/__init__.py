@@ -5,8 +5,7 @@
 `cells`                 finished measurements on disk, so that a run can be resumed
 `frame`                 rows of measurements: group, average, put methods side by side
 `layout`                declared tables, for a terminal and for Markdown
-`outcome`               comparisons with published numbers and bars; JSON, CSV and picture
-`pictures`              what the pictures of several benches share
+`outcome`               comparisons with published numbers and bars; JSON and picture
 `provenance`            who measured a result, and how its file is written
 `uses`                  which code a measurement uses
 `selective`             how well confidence ranks errors

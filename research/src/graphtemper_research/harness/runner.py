@@ -1,4 +1,4 @@
-"""A bench is declared, one runner measures it: resumable cells, a page, JSON, CSV and a picture.
+"""A bench is declared, one runner measures it: resumable cells, a page, JSON and a picture.
 
 A trial declares a `Bench`: its cases, the rows made of their cells, bars, tables and a picture.
 `run` measures the cases that are not on disk yet, and `publish` writes the files.

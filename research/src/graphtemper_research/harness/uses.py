@@ -30,11 +30,8 @@ NOT_MEASURING = (
     *(f"graphtemper.monitor.{name}" for name in ("page", "prometheus")),
     *(f"graphtemper.recalibration.{name}" for name in ("notebook", "report")),
     *(f"graphtemper_research.{name}" for name in ("benches", "commands", "numbers", "pages")),
-    *(
-        f"graphtemper_research.harness.{name}"
-        for name in ("cells", "layout", "outcome", "pictures")
-    ),
-    *(f"graphtemper_research.harness.{name}" for name in ("style", "uses")),
+    *(f"graphtemper_research.harness.{name}" for name in ("cells", "layout", "outcome")),
+    *(f"graphtemper_research.harness.{name}" for name in ("provenance", "runner", "style", "uses")),
 )
 
 
@@ -100,8 +97,6 @@ def _file(name: str, folders: tuple[Path, ...]) -> Path | None:
 @cache
 def _imports(path: Path, folders: tuple[Path, ...]) -> list[str]:
     """Return the modules that a file imports, also inside functions and by their names."""
-    if path.suffix != ".py":
-        return []
     found: list[str] = []
     for node in _running(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -150,7 +145,4 @@ class _Meaning(ast.NodeTransformer):
 @cache
 def meaning(path: Path) -> str:
     """Return what a file does, without comments, layout, docstrings and messages of errors."""
-    text = path.read_text("utf-8")
-    if path.suffix != ".py":
-        return text
-    return ast.unparse(_Meaning().visit(ast.parse(text)))
+    return ast.unparse(_Meaning().visit(ast.parse(path.read_text("utf-8"))))

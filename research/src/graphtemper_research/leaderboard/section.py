@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphtemper_research.harness.frame import Row, distinct, grouped
 from graphtemper_research.leaderboard.board import NAME, TITLE, contradicts, first_view, is_fitted
 from graphtemper_research.leaderboard.methods import UNCALIBRATED, UNSEEN
-from graphtemper_research.numbers import ABSENT, Results, table
+from graphtemper_research.numbers.tables import ABSENT, Results, table
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 REFERENCES = {

@@ -8,19 +8,19 @@ page. Conditions and formulas in the file are Python, as the file is a part of t
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from graphtemper import theory
 from graphtemper.recalibration.report.html import text_of
 from graphtemper_research.harness.frame import Row, select
-from graphtemper_research.numbers import Results
+from graphtemper_research.numbers.tables import Results
 from graphtemper_research.paper import FIGURES
 from graphtemper_research.paper.real import PUBLISHED
 
 Numbers = dict[str, Any]
-TAKE = {
+TAKE: dict[str, Callable[[list[Any]], Any]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "max": max,

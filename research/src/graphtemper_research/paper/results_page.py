@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphtemper_research.harness import speed
 from graphtemper_research.harness.outcome import render_results, write_text
 from graphtemper_research.leaderboard.board import NAME
 from graphtemper_research.leaderboard.section import section as leaderboard
-from graphtemper_research.numbers import Results
+from graphtemper_research.numbers import costs
+from graphtemper_research.numbers.tables import Results
 
 
 def results_page(folder: Path, link: str = "") -> str:
@@ -22,8 +22,17 @@ def results_page(folder: Path, link: str = "") -> str:
     """
     from graphtemper_research.paper import FIGURES
 
-    board = leaderboard(Results(folder), link) if (folder / f"{NAME}.json").is_file() else ""
-    return render_results(folder, FIGURES, link) + board + speed.section(folder)
+    results, page = Results(folder), render_results(folder, FIGURES, link)
+    if (folder / f"{NAME}.json").is_file():
+        page += leaderboard(results, link)
+    if (folder / "benchmarks.json").is_file():
+        measured = results.stamp("benchmarks")
+        page += (
+            "\n## Speed\n\n`make bench`: each ratio is measured in one run; peers and sizes "
+            f"without a bar are in [benchmarks.md](benchmarks.md). {measured}\n\n"
+            f"{costs.bars(results)}\n"
+        )
+    return page
 
 
 def write_results(folder: Path, page: Path) -> None:

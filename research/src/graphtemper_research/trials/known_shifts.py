@@ -27,7 +27,6 @@ from graphtemper_research.harness.outcome import (
     prefixed,
     reported,
 )
-from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, Request, Selection, per
 from graphtemper_research.trials import graph_names, shifted_targets
 from graphtemper_research.trials.cases import graph_cases
@@ -334,7 +333,7 @@ interval contains the true accuracy, overall and *at trust*; then the counts of 
 temperature, and *worst loss* the largest increase by any answer. *{LABELLED}* fits temperature and
 accuracy to labels of the card's nodes at the target itself: as good as knowing the shift exactly,
 for nodes other than the scored ones."""
-_MARKS: Marks = {
+_MARKS = {
     SOURCE: (style.RED, "s"),
     "STAC": (style.ORANGE, "^"),
     UNKNOWN: (style.SKY, "D"),
@@ -358,8 +357,12 @@ def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
     *panels, last = figure.subplots(1, len(trials) + 1)
     for axes, name in zip(panels, trials, strict=True):
         own = frame.select(rows, trial=name)
-        points = {m: [(r["graph"], r["ece"]) for r in frame.select(own, method=m)] for m in _MARKS}
-        dots(axes, _MARKS, points, "mean ECE", name)
+        for method, (colour, marker) in _MARKS.items():
+            of_method = frame.select(own, method=method)
+            eces, graphs = ([row[key] for row in of_method] for key in ("ece", "graph"))
+            axes.plot(eces, graphs, marker, color=colour, label=method, alpha=0.85)
+        axes.set(xlabel="mean ECE", title=name)
+        axes.yaxis.set_inverted(True)
         axes.set_xlim(left=0.0)
     last.plot([0, 1], [0, 1], color=style.GREY, linewidth=0.8)
     for method in (UNKNOWN, KNOWN):
@@ -372,7 +375,8 @@ def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
             markersize=3,
         )
     last.set(xlabel="true accuracy", ylabel="estimated accuracy", title="every target")
-    legend_below(figure, panels[0])
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
 
 
 def _drawn(rows: Sequence[Row]) -> list[str]:

@@ -54,7 +54,8 @@ def trained() -> tuple[Any, Any, Any, Any]:
     for _ in range(200):
         optimizer.zero_grad()
         logits = net(data.x, data.edge_index)
-        torch.nn.functional.cross_entropy(logits[rows], data.y[rows]).backward()
+        loss: Any = torch.nn.functional.cross_entropy(logits[rows], data.y[rows])
+        loss.backward()
         optimizer.step()
     return july, data, net, train
 
@@ -80,9 +81,11 @@ def measure(text: str) -> dict[str, Any]:
         exec(compile(block(text), "README.md", "exec"), names)
     model, card = names["model"], names["card"]
     seen = new.labelled
+    assert new.labels is not None
     right = model(new)[seen].argmax(axis=1) == new.labels[seen]
     months, wiser = [], card
     for month, graph in graphs.items():
+        assert graph.labels is not None
         nodes = np.setdiff1d(graph.labelled, train)
         target, truth, logits = graph.replace(labels=None), graph.labels[nodes], model(graph)[nodes]
         answer = recalibrate(model, target, card, nodes=nodes)

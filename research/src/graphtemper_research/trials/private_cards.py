@@ -8,17 +8,16 @@ so no seed repeats the numbers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from graphtemper import Graph, SourceCard, metrics, recalibrate, temperature
 from graphtemper.card import atlas
 from graphtemper.models.predictor import predict
-from graphtemper_research.harness.frame import Row, Rows
-from graphtemper_research.harness.outcome import made_by, write_text
+from graphtemper_research.harness.frame import Rows
+from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.provenance import stamp, text
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.shifted_targets import families, shifted
@@ -61,46 +60,8 @@ def measure(
     return {"nodes": float(val.size)} | {k: float(np.mean(v)) for k, v in found.items()}
 
 
-def page(rows: Sequence[Row], measured: Mapping[str, Any]) -> str:
-    """Return the page of the results, and who measured them.
-
-    Examples
-    --------
-    >>> names = ("nothing", "source", "known", "known error", "known coverage", "unknown",
-    ...          "unknown error", "unknown coverage", "oracle")
-    >>> row = {"graph": "a", "epsilon": 3.0, "nodes": 300.0} | dict.fromkeys(names, 0.5)
-    >>> page([row], stamp("a command")).splitlines()[-1]
-    '| a | 300 | 3 | 0.5000 | 0.5000 | 0.5000 | 0.500 | 50 % | 0.5000 | 0.500 | 50 % | 0.5000 |'
-    """
-    lines = [
-        "# What a privacy budget costs",
-        "",
-        "Made by `python -m graphtemper_research.trials.private_cards`. "
-        f"{made_by({'measured': measured})} SIGN, the sixteen known shifts, {len(SEEDS)} splits.",
-        "*epsilon* is `SourceCard.build(..., privacy=epsilon)`; *source-T* has the temperature of "
-        "the same card. ECE, mean error",
-        "of the accuracy and coverage of its 90 % interval, with the family of the shift in the "
-        "card and without it. Private cards",
-        "draw their answers from the operating system, so no seed repeats these numbers; another "
-        "run gives others.",
-        "",
-        "| graph | nodes | epsilon | uncalibrated | source-T | known: ECE | error | coverage "
-        "| unknown: ECE | error | coverage | oracle-T |",
-        "| --- |" + " ---: |" * 11,
-    ]
-    for row in rows:
-        budget = "none" if row["epsilon"] is None else f"{row['epsilon']:g}"
-        cells = [row["graph"], f"{row['nodes']:.0f}", budget]
-        cells += [f"{row[name]:.4f}" for name in ("nothing", "source")]
-        for kind in _KINDS:
-            cells += [f"{row[kind]:.4f}", f"{row[f'{kind} error']:.3f}"]
-            cells.append(f"{row[f'{kind} coverage']:.0%}".replace("%", " %"))
-        lines.append("| " + " | ".join([*cells, f"{row['oracle']:.4f}"]) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def main(arguments: Sequence[str]) -> None:
-    """Measure every graph with every budget; write the page and the result."""
+    """Measure every graph with every budget; write the result."""
     folder = Path((list(arguments) or ["docs/results"])[0])
     rows: Rows = []
     for name in GRAPHS:
@@ -111,7 +72,6 @@ def main(arguments: Sequence[str]) -> None:
             rows.append({"graph": name, "epsilon": epsilon} | mean)
             print(rows[-1], flush=True)
     measured = stamp("python -m graphtemper_research.trials.private_cards")
-    write_text(folder / "private_cards.md", page(rows, measured))
     write_text(folder / "private_cards.json", text({"measured": measured, "rows": rows}))
 
 

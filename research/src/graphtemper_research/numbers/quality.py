@@ -1,136 +1,30 @@
-"""Every number that a page shows, by name: the one way from result files to README, docs, reports.
-
-`values` returns sentences and Markdown tables by name. The documentation shows them as
-substitutions (``{{ summary }}``), and `filled` puts them between the marks of files that are read
-as they are, such as the README. `graphtemper_research.pages` writes those.
-
-Means are over families first, so that a large family does not decide them. Every comparison has a
-row or a column for doing nothing and for the source temperature.
-"""
+"""How good the answers are: errors, coverage and decisions, from the results of the benches."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from graphtemper_research.harness import provenance
-from graphtemper_research.harness.frame import Row, grouped, select
-
-NOTHING, SOURCE, BEST = "doing nothing", "source temperature", "best temperature"
-REFERENCES = {NOTHING: "ece uncalibrated", SOURCE: "ece source-T"}
-ABSENT = "–"
-# A cell that begins with a number, perhaps in bold, or has none.
-_NUMBER = re.compile(r"\W*(\d|$)")
-
-
-class Results:
-    """The result files of a folder, each read once; a name is a path without its ``.json``."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.read = cache(self._read)
-
-    def _read(self, name: str) -> Any:
-        return provenance.load(self.folder / f"{name}.json")
-
-    def rows(self, name: str, **having: Any) -> list[dict[str, Any]]:
-        """Return the rows of a result that have some values."""
-        return select(self.read(name)["rows"], **having)
-
-    def bar(self, name: str, quantity: str) -> dict[str, Any]:
-        """Return the comparison of a quantity."""
-        (found,) = select(self.read(name)["comparisons"], quantity=quantity)
-        return found
-
-    def stamp(self, *names: str) -> str:
-        """Say which version and commit measured some results, with links to their pages."""
-        pages = [name for name in names if (self.folder / f"{name}.md").is_file()]
-        links = ", ".join(f"[{name.rpartition('/')[2]}](/results/{name}.md)" for name in pages)
-        words = stamped([self.read(name) for name in names])
-        return f"{words[:-1]}: {links}." if links and words else words
-
-
-def stamped(contents: Iterable[Any]) -> str:
-    """Say which version and commit measured the contents of result files.
-
-    Examples
-    --------
-    >>> stamped([{"measured": {"version": "0.2.0", "commit": "da4b5ac"}}, {}])
-    'Measured at 0.2.0 (da4b5ac).'
-    """
-    stamps = [content.get("measured") for content in contents if isinstance(content, dict)]
-    words = dict.fromkeys(f"{one['version']} ({one['commit'][:7]})" for one in stamps if one)
-    return f"Measured at {' and '.join(words)}." if words else ""
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; columns of numbers are aligned to the right.
-
-    Examples
-    --------
-    >>> print(table(["graph", "ECE"], [["cora", "0.1"]]))
-    | graph | ECE |
-    | --- | ---: |
-    | cora | 0.1 |
-    """
-    body = list(rows)
-    columns = list(zip(*body, strict=True))[1:]
-    marks = ["---:" if all(map(_NUMBER.match, column)) else "---" for column in columns]
-    lines = (head, ["---", *marks], *body)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def average(rows: Iterable[Row], key: str) -> float | None:
-    """Return the mean of a column over families, or None where no row has a value.
-
-    Examples
-    --------
-    >>> rows = [{"family": name, "ece": ece} for name, ece in (("a", 0.1), ("a", 0.3), ("b", 0.6))]
-    >>> round(average(rows, "ece"), 3), average(rows, "nll")
-    (0.4, None)
-    """
-    having = [{"family": row.get("family")} | row for row in rows if row.get(key) is not None]
-    families = grouped(having, "family").values()
-    return mean(mean(float(row[key]) for row in own) for own in families) if having else None
-
-
-def cell(rows: Iterable[Row], column: str) -> str:
-    """Return the average of a column, with three digits or as said after a colon: ``held:.0%``."""
-    key, _, spec = column.partition(":")
-    value = average(rows, key)
-    return ABSENT if value is None else format(value, spec or ".3f")
-
-
-def grid(
-    corner: str, groups: Mapping[str, Sequence[Row]], columns: Mapping[str, str], total: str = ""
-) -> str:
-    """Return averages: one row per group, and one in bold for all of them if it has a name."""
-    body = [[name, *(cell(own, key) for key in columns.values())] for name, own in groups.items()]
-    if total:
-        everything = [row for own in groups.values() for row in own]
-        cells = (total, *(cell(everything, key) for key in columns.values()))
-        body.append([f"**{text}**" for text in cells])
-    return table([corner, *columns], body)
-
-
-def by_family(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return rows by family and number of pairs, in alphabetical order."""
-    return {
-        f"{name} ({len(own)} pairs)": own
-        for (name,), own in sorted(grouped(rows, "family").items())
-    }
+from graphtemper_research.harness.frame import grouped, select
+from graphtemper_research.numbers.tables import (
+    ABSENT,
+    BEST,
+    NOTHING,
+    REFERENCES,
+    SOURCE,
+    Results,
+    average,
+    by_family,
+    cell,
+    compared,
+    grid,
+    table,
+)
 
 
 def natural_pairs(results: Results) -> list[dict[str, Any]]:
     """Return the pairs with labels of other places or periods."""
     return results.rows("atlas/natural_environments", model="SIGN")
-
-
-# ----- what the first pages show -----
 
 
 def settings(results: Results) -> dict[str, list[float | None]]:
@@ -314,21 +208,6 @@ def controls(results: Results) -> str:
     ]
     graphs = ", ".join(row["graph"] for row in next(iter(found.values())))
     return table([f"change ({graphs})", "mean error of the accuracy", "verdicts"], rows)
-
-
-def cost(results: Results) -> str:
-    """Return what the main job costs, beside one plain pass of the model."""
-    rows = [
-        [
-            f"`recalibrate`, {row['size'].partition('<br>')[0]}",
-            f"{row['seconds']:.3g} s",
-            f"{row['peer_seconds']:.3g} s",
-            f"{row['seconds'] / row['peer_seconds']:.1f}",
-        ]
-        for row in results.rows("benchmarks", what="recalibrate")
-        if row["peer"].startswith("one naive SIGN pass")
-    ]
-    return table(["job", "time", "one plain pass of the model", "ratio"], rows)
 
 
 def months_caption(results: Results) -> str:
@@ -613,211 +492,3 @@ def decisions_families(results: Results) -> str:
     low = sum(share < 0.85 for share in seen)
     words = f"Bold: below 85 %, in {low} of {len(seen)} cases."
     return table(["precision / recall / F1", *DECISIONS], body) + f"\n\n{words}"
-
-
-def compared(results: Results, name: str, head: str = "", leave_out: str = "\n") -> str:
-    """Return the comparisons of a bench whose quantity begins with a text, as a table."""
-    rows = []
-    for item in results.read(name)["comparisons"]:
-        quantity, goal = item["quantity"], item["bar"].removeprefix("reported")
-        if quantity.startswith(head) and leave_out not in quantity:
-            quantity = quantity.removeprefix(head)
-            quantity = quantity.removeprefix("SIGN, ").removeprefix("SIGN: ")
-            value = ABSENT if item["measured"] is None else f"{item['measured']:.3g}"
-            goal += ", missed" if item["met"] is False else ""
-            cells = (quantity, value, goal, item["note"] or "")
-            rows.append([text.replace("|", "\\|") for text in cells])
-    return table(["", "measured", "goal", ""], rows)
-
-
-# ----- what the page on large graphs shows -----
-
-STAGES = {
-    "reading the logits": ("logits: sums, confidence sketch, pool", "nodes x classes"),
-    "reading the nodes": ("nodes: moments of the features", "nodes x columns"),
-    "reading the edges": ("edges: classes at their ends", "edges"),
-    "running the model on a sample": (
-        "sample: passes over the tables, then the model",
-        "tables; sample x degree^layers",
-    ),
-    "writing probabilities": ("probabilities", "nodes x classes"),
-}
-MODELS = {"sage": "GraphSAGE", "sign": "SIGN"}
-
-
-def _streamed(results: Results, **having: Any) -> list[dict[str, Any]]:
-    """Return runs of all stages, from the smallest."""
-    rows = results.rows("large", **having)
-    whole = (row for row in rows if len(row["stages"]) == len(STAGES))
-    return sorted(whole, key=lambda row: (row["model"], row["edges"]))
-
-
-def _edges(count: int) -> str:
-    return f"{count // 10**6} million" if count >= 10**6 else f"{count:,}"
-
-
-def _spent(row: Row) -> tuple[float, float]:
-    """Return the processor seconds of the streams, and of the evidence."""
-    cpu = {stage["stage"]: stage["cpu"] for stage in row["stages"]}
-    evidence = cpu.pop("running the model on a sample")
-    return sum(cpu.values()), evidence
-
-
-def scale_costs(results: Results) -> str:
-    """Return the cost of every stage of large runs: seconds, and peak memory so far."""
-    runs = [row for row in _streamed(results, sample=2000) if row["edges"] >= 10**7]
-    sizes = (f"{MODELS[x['model']]}, {_edges(x['edges'])}, {x['sample']:,} nodes" for x in runs)
-    body = [
-        [*names, *(f"{x['stages'][n]['cpu']:.1f} s, {x['stages'][n]['peak']:.1f} GB" for x in runs)]
-        for n, names in enumerate(STAGES.values())
-    ]
-    body.append(["all", "", *(f"{sum(_spent(row)):.0f} s" for row in runs)])
-    return table(["stage", "grows with", *sizes], body)
-
-
-def scale_growth(results: Results) -> str:
-    """Return how the cost grows with the graph, for one size of the sample."""
-    body = []
-    for row in _streamed(results, sample=500, model="sage"):
-        streams, evidence = _spent(row)
-        peak = max(stage["peak"] for stage in row["stages"])
-        each = f"{streams / row['edges'] * 1e6:.2f} s"
-        body.append([_edges(row["edges"]), each, f"{evidence:.1f} s", f"{peak:.1f} GB"])
-    return table(["edges", "streams, per million edges", "evidence", "peak"], body)
-
-
-def scale_errors(results: Results) -> str:
-    """Return how far the estimates of samples are from that of all nodes in memory."""
-    body = []
-    for row in sorted(results.rows("sampling"), key=lambda row: (row["model"], row["nodes"])):
-        size = [MODELS[row["model"]], _edges(10 * row["nodes"]), f"{row['sample']:,}"]
-        error = f"{100 * row['rms_error']:.2f} (root mean square of {len(row['samples'])})"
-        values = [f"mean {mean(row['samples']):.4f}", f"{row['in_memory']:.4f}"]
-        body.append([*size, *values, error])
-    for row in _streamed(results):
-        if "in_memory" in row:
-            size = [MODELS[row["model"]], _edges(row["edges"]), f"{row['sample']:,}"]
-            value = f"{row['accuracy']:.4f} in [{row['low']:.3f}, {row['high']:.3f}]"
-            error = f"{100 * abs(row['accuracy'] - row['in_memory']):.2f}"
-            body.append([*size, value, f"{row['in_memory']:.4f}", error])
-    return table(
-        ["model", "edges", "sampled nodes", "samples", "all nodes", "off by, in points"], body
-    )
-
-
-def scale_peers(results: Results) -> str:
-    """Return the cost of the same jobs in Dask and DuckDB."""
-    names = {"floor": "a temperature and probabilities", "joins": "all nodes within two edges"}
-    body = [
-        [
-            names[row["what"]],
-            _edges(row["edges"]),
-            row["way"] + (f", {row['passes']} passes" if "passes" in row else ""),
-            f"{row['cpu']:.1f}",
-            f"{row['peak']:.1f} GB",
-        ]
-        for row in sorted(results.rows("large_peers"), key=lambda row: (row["what"], row["edges"]))
-    ]
-    return table(["job", "edges", "written with", "CPU seconds", "peak"], body)
-
-
-def scale_on_paper(results: Results) -> str:
-    """Return what ten billion edges cost on 50 workers, from the largest run of GraphSAGE."""
-    row = _streamed(results, sample=2000, model="sage")[-1]
-    factor, workers = 10**10 / row["edges"], 50
-    streams, evidence = _spent(row)
-    cpu = {stage["stage"]: factor * stage["cpu"] for stage in row["stages"]}
-    edge, node = cpu["reading the edges"], cpu["reading the nodes"]
-    return (
-        f"{factor:.0f} times the streams of {_edges(row['edges'])} edges is "
-        f"{factor * streams:,.0f} CPU seconds, {factor * streams / workers:.0f} seconds on "
-        f"{workers} workers. A pass over the edges takes at most {edge:,.0f} CPU seconds and one "
-        f"over the nodes {node:,.0f}; the sample of a model of two layers needs nine and three of "
-        f"them, and five and one for every further block: {9 * edge + 3 * node:,.0f} CPU seconds, "
-        f"{(9 * edge + 3 * node) / workers:.0f} seconds on {workers} workers, for one block. The "
-        f"model on {row['sample']:,} nodes takes at most the {evidence:.0f} seconds that it took "
-        "here with its passes, where the call is made."
-    )
-
-
-# ----- all of it by name -----
-
-# What makes a value, and the results that it is made of.
-MAKERS: dict[Callable[[Results], str], tuple[str, ...]] = {
-    summary: (
-        "atlas/atlas_bench",
-        "atlas/natural_rule",
-        "atlas/natural_environments",
-        "atlas/labels",
-    ),
-    known: ("atlas/atlas_bench",),
-    known_words: (),
-    trust: (),
-    natural: ("atlas/natural_rule",),
-    natural_words: (),
-    environments: ("atlas/natural_environments",),
-    labels: ("atlas/labels",),
-    labels_words: (),
-    controls: ("atlas/controls",),
-    cost: ("benchmarks",),
-    months_caption: ("months",),
-    months_printed: (),
-    months_truth: (),
-    atlas: ("atlas/atlas_bench",),
-    paper_words: ("atlas/paper_setting",),
-    environments_families: ("atlas/natural_environments",),
-    past_environments: ("atlas/natural_environments",),
-    per_node: ("atlas/per_node",),
-    class_shares: ("atlas/class_shares",),
-    natural_labels: ("atlas/natural_labels",),
-    sets: ("atlas/sets",),
-    sets_shares: ("atlas/sets",),
-    decisions: ("atlas/decisions",),
-    decisions_families: ("atlas/decisions",),
-    scale_costs: ("large",),
-    scale_growth: ("large",),
-    scale_errors: ("large", "sampling"),
-    scale_peers: ("large_peers",),
-    scale_on_paper: ("large",),
-}
-# The comparisons of benches that pages show: the file, and how their quantities begin.
-COMPARED = {
-    "measured_homophily": ("atlas/atlas_bench", "SIGN, homophily, "),
-    "measured_natural_labels": ("atlas/natural_labels", ""),
-    "measured_natural_rule": ("atlas/natural_rule", ""),
-    "measured_sessions": ("atlas/sessions", ""),
-    "measured_monitoring": ("atlas/monitoring", ""),
-}
-
-
-def values(folder: Path) -> dict[str, str]:
-    """Return every number and table of the pages by name, each with what measured it."""
-    results = Results(folder)
-    named = {make.__name__: (make(results), files) for make, files in MAKERS.items()}
-    for name, (file, head) in COMPARED.items():
-        named[name] = (compared(results, file, head), (file,))
-    return {
-        name: f"{text}\n\n{results.stamp(*files)}".strip() if files else text
-        for name, (text, files) in named.items()
-    }
-
-
-def filled(text: str, named: Mapping[str, str], base: str = "") -> str:
-    r"""Return a file with the values between its marks ``<!-- name -->`` and ``<!-- /name -->``.
-
-    ``base`` is where the file finds the documentation, for the links of values.
-
-    Examples
-    --------
-    >>> print(filled("Found:\n<!-- share -->\n<!-- /share -->", {"share": "61 %"}))
-    Found:
-    <!-- share -->
-    61 %
-    <!-- /share -->
-    """
-    return re.sub(
-        r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)",
-        lambda match: f"{match[1]}{named[match[2]].replace('](/', f']({base}')}\n{match[3]}",
-        text,
-        flags=re.S,
-    )
