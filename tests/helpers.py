@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,11 @@ def disjoint_copies(graph, count):
     return Graph(
         features=stack([graph.features] * count), edges=(graph.edges + starts).reshape(-1, 2)
     )
+
+
+def answering(result, **changed):
+    """Return a result whose answer says something else."""
+    return replace(result, answer=replace(result.answer, **changed))
 
 
 def answer_bytes(result):

@@ -7,11 +7,11 @@ import pytest
 from scipy.integrate import quad
 from tests.helpers import block_model
 
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.reading import (
     NATURAL_DEVIATION,
     USUAL_GAP,
-    Prior,
     read,
     read_evidence,
     second_estimate,
@@ -21,7 +21,7 @@ from graphtemper.signals.observation import Observation
 
 def test_the_centre_is_the_median_and_the_interval_holds_nine_tenths():
     """By quadrature of the density, which is only known up to a constant."""
-    prior = Prior(0.7, 0.3)
+    prior = Estimate.of_log_odds(0.7, 0.3, "atlas")
 
     def density(x):
         return float(np.exp(prior.log_density(np.array([x]))[0]))
@@ -31,8 +31,7 @@ def test_the_centre_is_the_median_and_the_interval_holds_nine_tenths():
     total = sum(parts)
     assert sum(parts[:2]) / total == pytest.approx(0.5, abs=1e-3)
     assert sum(parts[1:3]) / total == pytest.approx(0.9, abs=1e-3)
-    stated = prior.estimate("atlas")
-    assert np.log(stated.low / (1 - stated.low)) == pytest.approx(low, abs=1e-3)
+    assert np.log(prior.low / (1 - prior.low)) == pytest.approx(low, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +47,15 @@ def test_moved_feature_means_leave_the_atlas_for_the_rule(card, model, moved):
     here = read(card, Observation(model, graph))
     assert here.moved_fraction < 0.3
     assert moved.moved_fraction == 1.0
-    assert moved.prior.centre == moved.natural_centre
+    assert moved.estimate.centre == moved.natural_centre
     sampling = moved.atlas_variance - (
         moved.response.widening**2 * moved.response.predict(moved.signals)[1] ** 2
     )
-    assert moved.prior.deviation == pytest.approx(
+    assert moved.estimate.deviation == pytest.approx(
         np.sqrt(NATURAL_DEVIATION**2 + sampling), abs=0.02
     )
     unmoved = replace(here, moments=(card_mean(card, graph), np.ones(graph.num_features)))
-    assert unmoved.prior.deviation < moved.prior.deviation
+    assert unmoved.estimate.deviation < moved.estimate.deviation
 
 
 def card_mean(card, graph):
@@ -85,4 +84,4 @@ def test_without_features_the_interval_is_not_narrower(card, model):
     known = read(card, Observation(model(graph), graph))
     unknown = read_evidence(card, known.evidence, known.num_nodes, None, flat=False)
     assert unknown.moved_fraction == 1.0
-    assert unknown.prior.deviation > known.prior.deviation
+    assert unknown.estimate.deviation > known.estimate.deviation

@@ -1,4 +1,4 @@
-"""The fraud tutorial says what its tables show, and the months notebook runs."""
+"""The series of the fraud tutorial drifts as it has to, and the months notebook runs."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def text(docs):
     return (docs / "tutorials" / "fraud.md").read_text("utf-8")
 
 
-def test_the_series_is_what_the_page_says(text):
+def test_the_series_drifts(text):
     names = {}
     exec(blocks(text)[0], names)
     shares, rings, gaps = [], [], []
@@ -38,16 +38,8 @@ def test_the_series_is_what_the_page_says(text):
     np.testing.assert_array_equal(again.features, names["graphs"]["2026-03"].features)
 
 
-def test_the_estimates_did_not_see_labels_of_the_months_they_answer(text):
-    later = "\n".join(blocks(text)[1:])
-    assert "due = months[today - 2] " in later
-    assert re.findall(r"truth\[(\w+)\]", later.partition("subprocess")[0]) == ["due"]
-    followed = re.findall(r"Snapshot\(name, name, lambda name=name: (\w+)\[name\]\)", later)
-    assert followed == ["graphs"]
-
-
 @pytest.mark.nightly
-def test_the_months_notebook_runs_and_says_what_it_prints(docs):
+def test_the_months_notebook_runs_and_learns(docs):
     notebook = json.loads((docs / "tutorials" / "months.ipynb").read_text("utf-8"))
     assert notebook["nbformat"] == 4
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -55,9 +47,7 @@ def test_the_months_notebook_runs_and_says_what_it_prints(docs):
     names = {}
     for cell in code:
         exec("".join(cell["source"]), names)
-    text = "".join("".join(cell["source"]) for cell in notebook["cells"])
     estimates, truth, error = names["estimates"], names["truth"], names["error"]
-    assert "too high in every month" in text
     assert (estimates[:, :3] > truth[:, None]).all()
     assert estimates[0, 3] == estimates[0, 2]
     assert error[3] < 0.5 * error[2] < 0.5 * error[0]

@@ -10,8 +10,7 @@ from scipy.special import expit, logit
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
 from graphtemper.recalibration import answer as answers
-from graphtemper.recalibration.answer import VAGUE, _trusted
-from graphtemper.recalibration.few_labels import Prior
+from graphtemper.recalibration.answer import VAGUE, trusted
 from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
@@ -22,14 +21,14 @@ def _answer(logits, accuracy, matched=1.0, novelty=0.5, verdict="trust", blind=F
     card = SimpleNamespace(temperature=1.0)
     reading = SimpleNamespace(card=card, novelty=novelty, flat=False, blind=blind, expected=None)
     confidence = float(temperatures.apply(logits).max(axis=1).mean())
-    return SimpleNamespace(
-        reading=reading,
+    answer = SimpleNamespace(
         accuracy=accuracy,
         temperature=matched,
         verdict=verdict,
-        reasons=[],
-        mean_confidence=(confidence, confidence),
+        reasons=(),
+        claimed=confidence,
     )
+    return answer, reading
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ class _Learned:
 
 @pytest.fixture
 def learn(monkeypatch):
-    def judged(reading, confidence, accuracy, matched, caveat, used, *, count, leads):
+    def judged(reading, claimed, accuracy, matched, caveat, used, *, count, leads):
         return _Learned(accuracy, matched, used, count, leads)
 
     monkeypatch.setattr(answers, "judged", judged)
-    return answers.with_labels
+    return lambda given, prior, *rest: answers.with_labels(given[0], given[1], prior, *rest)
 
 
 def _width(result):
@@ -57,19 +56,22 @@ def _width(result):
 
 
 def test_a_new_kind_of_target_gives_the_labels_more_weight():
-    assert _trusted(0.2, 1.0) == 0.2
-    assert _trusted(0.2, 3.0) == pytest.approx(0.4)
-    assert _trusted(0.2, ABSTAIN_NOVELTY + 0.1) == VAGUE
-    assert _trusted(2.0, ABSTAIN_NOVELTY + 0.1) == 2.0
-    vague = Prior(0.0, VAGUE).estimate("atlas")
+    known = Estimate.of_log_odds(0.7, 0.2, "atlas")
+    assert trusted(known, 1.0) == known
+    assert trusted(known, 3.0).centre == 0.7
+    assert trusted(known, 3.0).deviation == pytest.approx(0.4)
+    assert trusted(known, ABSTAIN_NOVELTY + 0.1).deviation == VAGUE
+    wide = Estimate.of_log_odds(0.7, 2.0, "atlas")
+    assert trusted(wide, ABSTAIN_NOVELTY + 0.1).deviation == 2.0
+    vague = Estimate.of_log_odds(0.0, VAGUE, "atlas")
     assert vague.low < 0.1 < 0.9 < vague.high
 
 
 def test_labels_lead_once_they_say_more_than_the_atlas(learn):
     """Information of the labels about the log-odds, by differences, against the prior's."""
     logits = np.tile([0.0, 1.0], (2000, 1))
-    prior, leads = Prior(2.0, 0.4), []
-    answer = _answer(logits, prior.estimate("atlas"))
+    prior, leads = Estimate.of_log_odds(2.0, 0.4, "atlas"), []
+    answer = _answer(logits, prior)
     for count in (4, 40, 60, 80, 100, 400):
         given = read_labels({i: int(i % 8 > 0) for i in range(count)}, np.arange(2000), 2000, 2)
         learned = learn(answer, prior, logits, given)
@@ -94,7 +96,7 @@ def test_labels_lead_once_they_say_more_than_the_atlas(learn):
 def test_what_labels_say_in_words(learn, labels, counted):
     logits, before = np.tile([0.0, 1.0], (20, 1)), Estimate(0.8, 0.7, 0.95, "atlas")
     given = read_labels(labels, np.arange(20), 20, 2)
-    found = learn(_answer(logits, before), Prior(1.4, 0.5), logits, given)
+    found = learn(_answer(logits, before), Estimate.of_log_odds(1.4, 0.5, "atlas"), logits, given)
     assert found.used.code == "labels_used"
     assert counted in found.used.text
     assert f"to within {50 * _width(found):.1f} points" in found.used.text
@@ -105,8 +107,10 @@ def test_what_labels_say_in_words(learn, labels, counted):
 def test_a_handful_of_labels_does_not_move_the_temperature_far(learn):
     """Three wrong predictions out of three, where the prior knows little."""
     logits = np.random.default_rng(5).normal(0.0, 3.0, (400, 2))
-    prior = Prior(logit(temperatures.apply(logits).max(axis=1).mean()) - 0.3, 0.6)
-    answer = _answer(logits, prior.estimate("atlas"))
+    prior = Estimate.of_log_odds(
+        logit(temperatures.apply(logits).max(axis=1).mean()) - 0.3, 0.6, "atlas"
+    )
+    answer = _answer(logits, prior)
     wrong = logits.argmin(axis=1)
     moved = []
     for count in (1, 3, 10, 50):
@@ -123,5 +127,5 @@ def test_labels_that_agree_leave_the_temperature_where_it_is(learn):
     right = np.random.default_rng(1).random(400) < confidence
     classes = np.where(right, logits.argmax(axis=1), logits.argmin(axis=1))
     given = read_labels(dict(enumerate(classes[:40].tolist())), np.arange(400), 400, 2)
-    found = learn(answer, Prior(logit(confidence), 0.5), logits, given)
+    found = learn(answer, Estimate.of_log_odds(logit(confidence), 0.5, "atlas"), logits, given)
     assert found.temperature == pytest.approx(1.0, abs=0.25)

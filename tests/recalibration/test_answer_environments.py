@@ -7,8 +7,9 @@ import pytest
 from tests.helpers import block_model
 
 from graphtemper import recalibrate, shifts, temperature
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import to_share
-from graphtemper.card.reading import Prior, read
+from graphtemper.card.reading import read
 from graphtemper.recalibration.answer import accuracy_to_match
 from graphtemper.recalibration.few_labels import EVEN
 from graphtemper.signals.observation import Observation
@@ -99,7 +100,7 @@ def test_good_months_do_not_hide_a_fall_that_the_atlas_sees(card, model):
 
 def test_the_error_of_a_sample_widens_answers_from_environments(learned, model):
     reading = read(learned[3], Observation(model, elsewhere(30)))
-    assert replace(reading, sampled=1.0).prior.deviation > reading.prior.deviation + 0.1
+    assert replace(reading, sampled=1.0).estimate.deviation > reading.estimate.deviation + 0.1
 
 
 def test_wrong_labels_in_one_environment_widen_the_answer(learned, model):
@@ -140,7 +141,7 @@ def test_environments_are_worth_labels(card, learned, model):
 
 @pytest.mark.parametrize(("centre", "deviation"), [(0.5, 0.2), (1.0, 1.0), (2.5, 0.6)])
 def test_the_accuracy_to_match_has_the_least_expected_loss(centre, deviation):
-    prior, confidence = Prior(centre, deviation), 0.85
+    prior, confidence = Estimate.of_log_odds(centre, deviation, "atlas"), 0.85
     rng = np.random.default_rng(0)
     scale = deviation * 1.6448536 / 2.1318468
     truth = 1.0 / (1.0 + np.exp(-(centre + scale * rng.standard_t(4, 40_000))))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import answering
 
 from graphtemper import SourceCard, csbm, recalibrate, temperature, theory
 from graphtemper._core.estimate import Estimate
@@ -44,7 +45,7 @@ def test_diagnosis_reads_degree_and_classes_from_card_and_target(deployed):
 
 def answer(result, warmer, low, high):
     """The same target with another temperature and another interval."""
-    return replace(
+    return answering(
         result,
         temperature=warmer * result.source_temperature,
         accuracy=Estimate((low + high) / 2, low, high, "test"),

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from graphtemper.card.reading import TAILS
+from graphtemper._core.estimate import TAILS, Estimate
 from graphtemper.recalibration.few_labels import (
     EVEN,
-    Prior,
     accuracy,
     design,
     posterior,
 )
-from graphtemper.recalibration.sequential import Adjusted
 
 QUANTILE = stats.t.ppf(0.95, TAILS) / stats.norm.ppf(0.95)
 
@@ -21,14 +19,18 @@ def _counted(right, population=None, prior=None):
     """The posterior of a plain count of right predictions."""
     share = float(np.mean(right))
     smooth = min(max(share, 0.5 / (len(right) + 1)), 1 - 0.5 / (len(right) + 1))
-    found = Adjusted(share, smooth * (1 - smooth))
-    return accuracy(posterior(prior or Prior(1.0, 3.0), found, len(right), population))
+    found = (share, smooth * (1 - smooth))
+    return accuracy(
+        posterior(prior or Estimate.of_log_odds(1.0, 3.0, "atlas"), found, len(right), population)
+    )
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(30, 10), (10, 0), (0, 7), (1, 0), (4000, 500)])
 @pytest.mark.parametrize(("centre", "deviation"), [(1.2, 0.3), (-0.5, 1.5), (3.0, 0.05)])
 def test_accuracy_is_the_integral(right, wrong, centre, deviation):
-    found = _counted([1] * right + [0] * wrong, prior=Prior(centre, deviation))
+    found = _counted(
+        [1] * right + [0] * wrong, prior=Estimate.of_log_odds(centre, deviation, "atlas")
+    )
     count = right + wrong
     share = min(max(right / count, 0.5 / (count + 1)), 1 - 0.5 / (count + 1))
     grid = np.linspace(-40.0, 40.0, 800_001)
@@ -40,18 +42,18 @@ def test_accuracy_is_the_integral(right, wrong, centre, deviation):
 
 
 def test_a_vague_label_leaves_the_prior_and_many_give_the_labels():
-    prior = Prior(1.5, 0.4)
-    vague = posterior(prior, Adjusted(0.2, 1e9), 1)
+    prior = Estimate.of_log_odds(1.5, 0.4, "atlas")
+    vague = posterior(prior, (0.2, 1e9), 1)
     np.testing.assert_allclose(vague, prior.quantiles(EVEN), atol=0.02)
-    many = accuracy(posterior(prior, Adjusted(0.2, 0.16), 10**6))
+    many = accuracy(posterior(prior, (0.2, 0.16), 10**6))
     assert many.value == pytest.approx(0.2, abs=1e-3)
     assert many.high - many.low < 0.002
 
 
 def test_less_variance_counts_as_more_labels():
-    prior = Prior(1.0, 3.0)
+    prior = Estimate.of_log_odds(1.0, 3.0, "atlas")
     half, twice = (
-        accuracy(posterior(prior, Adjusted(0.8, variance), count))
+        accuracy(posterior(prior, (0.8, variance), count))
         for variance, count in ((0.08, 50), (0.16, 100))
     )
     assert half == twice
@@ -59,7 +61,7 @@ def test_less_variance_counts_as_more_labels():
 
 @pytest.mark.parametrize("count", [10, 50, 200])
 def test_the_interval_covers_where_the_prior_is_right(count):
-    rng, prior = np.random.default_rng(6), Prior(1.3, 0.6)
+    rng, prior = np.random.default_rng(6), Estimate.of_log_odds(1.3, 0.6, "atlas")
     inside = 0
     for _ in range(400):
         truth = special.expit(prior.centre + prior.deviation / QUANTILE * rng.standard_t(TAILS))

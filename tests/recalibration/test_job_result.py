@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers import block_model, raises
+from tests.helpers import answering, block_model, raises
 
 from graphtemper import recalibrate, shifts
 from graphtemper.errors import MissingExtraError
@@ -60,7 +60,7 @@ def test_the_repr_is_short_and_says_what_matters(result, per_node):
         assert item.verdict in text
         assert f"{item.accuracy.value:.3f}" in text
         assert item.reasons[0].code in text
-    many = replace(result, reasons=result.reasons * 30)
+    many = answering(result, reasons=result.reasons * 30)
     assert len(repr(many)) < 400
     assert len(repr(result.accuracy)) < 400
 
@@ -78,20 +78,20 @@ def test_the_summary_holds_verdict_numbers_and_reasons(result, per_node):
 
 @pytest.mark.parametrize("verdict", ["trust", "caution", "abstain"])
 def test_the_summary_ends_with_what_to_type(result, verdict):
-    last = " ".join(replace(result, verdict=verdict).summary().split()).rpartition("- ")[2]
+    last = " ".join(answering(result, verdict=verdict).summary().split()).rpartition("- ")[2]
     assert ("suggest_labels(result, 50)" in last) == (verdict != "trust")
     assert ("card.learn(model, " in last) == (verdict != "trust")
 
 
 def test_in_a_shell_the_summary_ends_with_a_command(result):
-    summary = replace(result, verdict="caution").summary(command="graphtemper label a.npz")
+    summary = answering(result, verdict="caution").summary(command="graphtemper label a.npz")
     assert summary.endswith("\nNext: graphtemper label a.npz")
-    assert "Next" not in replace(result, verdict="trust").summary(command="graphtemper label")
+    assert "Next" not in answering(result, verdict="trust").summary(command="graphtemper label")
 
 
 def test_the_next_sample_has_more_nodes_than_the_labels(result):
     some, every = (Labels(rows, rows * 0) for rows in (np.arange(30), np.arange(len(result.nodes))))
-    asked = replace(result, verdict="caution", labels=some)
+    asked = replace(answering(result, verdict="caution"), labels=some)
     assert "suggest_labels(result, 80)" in " ".join(asked.summary().split())
     assert "suggest_labels" not in replace(asked, labels=every).summary()
 
@@ -99,7 +99,7 @@ def test_the_next_sample_has_more_nodes_than_the_labels(result):
 def test_notebooks_show_a_table_and_a_picture(result, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     reason = replace(result.reasons[0], text="a <script> of 3 > 2")
-    html = replace(result, reasons=[reason])._repr_html_()
+    html = answering(result, reasons=(reason,))._repr_html_()
     assert f"Verdict: {result.verdict}" in html
     assert "<script>" not in html
     assert 'src="data:image/png;base64,' in html

@@ -67,7 +67,7 @@ def _reading(
     evidence = SimpleNamespace(homophily=edges)
     reading = Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
     vars(reading)["moved_fraction"] = 1.0 if moments is None else moved
-    vars(reading)["expected"] = expected
+    vars(reading)["expectation"] = expected, None
     return reading
 
 
@@ -151,7 +151,6 @@ def test_a_blind_reading_says_why(response, given, words):
 
 
 WIDE = Estimate(0.6, 0.2, 0.9, "usual over-confidence")
-SOME = SimpleNamespace(outlier=None)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +162,8 @@ SOME = SimpleNamespace(outlier=None)
         ({"moved": 1.0}, {}, WIDE, "caution"),
         ({"moved": 1.0, "blind": True}, {}, WIDE, "caution"),
         ({"moved": 1.0, "blind": True, "moments": (np.ones(2), np.zeros(2))}, {}, WIDE, "abstain"),
-        ({"moved": 1.0, "expected": SOME}, {}, SURE, "trust"),
-        ({"moved": 1.0, "expected": SOME}, {}, WIDE, "caution"),
+        ({"moved": 1.0, "expected": SURE}, {}, SURE, "trust"),
+        ({"moved": 1.0, "expected": SURE}, {}, WIDE, "caution"),
         ({"moved": 1.0}, {"count": 3.0}, SURE, "caution"),
         ({"moved": 1.0}, {"count": 30.0, "leads": True}, SURE, "trust"),
         ({"moved": 1.0, "flat": True}, {"count": 30.0, "leads": True}, SURE, "abstain"),

@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
-from graphtemper.card.random_effects import CONSTANTS, Expected
+from graphtemper.card.random_effects import CONSTANTS, ENVIRONMENTS
 
 MOST_CLASSES = 8
 """With more classes, which class it is does not enter: moments would fill a card."""
@@ -110,7 +111,7 @@ def moments(logits: FloatArray, old: NDArray[np.int64], right: NDArray[np.bool_]
     return np.asarray(x.T @ np.column_stack([x, right]) / len(x))
 
 
-def expect(known: Sequence[tuple[FloatArray, float]], here: FloatArray, num_nodes: int) -> Expected:
+def expect(known: Sequence[tuple[FloatArray, float]], here: FloatArray, num_nodes: int) -> Estimate:
     """Predict the accuracy of a new environment from the means of its columns (p,).
 
     ``known`` are the moments and the log-odds of the accuracy of at least one environment.
@@ -127,7 +128,7 @@ def expect(known: Sequence[tuple[FloatArray, float]], here: FloatArray, num_node
         c.spread_count + len(gaps)
     )
     sampling = float(log_odds_variance(to_share(centre), num_nodes))
-    return Expected(centre, float(np.sqrt(between + sampling)))
+    return Estimate.of_log_odds(centre, float(np.sqrt(between + sampling)), ENVIRONMENTS)
 
 
 def _estimate(known: Sequence[FloatArray], means: FloatArray) -> float:

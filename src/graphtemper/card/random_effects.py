@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds_variance, to_share
 
 _TAILS = 4.0
@@ -209,16 +210,8 @@ def mixing_weight(known: Environments, constants: Constants = CONSTANTS) -> floa
     return float(np.clip(above / below, 0.0, 1.0))
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The log-odds of the accuracy in a new environment: centre and deviation of a 90 % interval.
-
-    ``outlier`` is the environment, if any, that does not go with the others.
-    """
-
-    centre: float
-    deviation: float
-    outlier: int | None = None
+ENVIRONMENTS = "environments"
+"""Method of an estimate that labelled environments set."""
 
 
 def expect(
@@ -227,9 +220,10 @@ def expect(
     num_nodes: int,
     constants: Constants = CONSTANTS,
     sampled: float = 0.0,
-) -> Expected:
+) -> tuple[Estimate, int | None]:
     """Predict the accuracy on the n nodes of a new environment from its estimates (2,).
 
+    The second value is the known environment, if any, that does not go with the others.
     ``sampled`` is the variance of the estimates if they are those of a sample of the nodes.
     """
     share = mixing_weight(known, constants)
@@ -242,4 +236,5 @@ def expect(
     strange = np.abs(effects.residuals / effects.deviations)
     worst = int(strange.argmax())
     named = strange.size >= _FEWEST_TO_COMPARE and strange[worst] > _STRANGE
-    return Expected(centre, float(np.hypot(deviation, np.sqrt(variance))), worst if named else None)
+    deviation = float(np.hypot(deviation, np.sqrt(variance)))
+    return Estimate.of_log_odds(centre, deviation, ENVIRONMENTS), worst if named else None

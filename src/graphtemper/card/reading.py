@@ -26,11 +26,11 @@ import numpy as np
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
-from graphtemper.card.random_effects import CONSTANTS, Expected, expect
+from graphtemper.card.random_effects import CONSTANTS, expect
 from graphtemper.card.response import Response
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
@@ -39,12 +39,10 @@ from graphtemper.signals.observation import Observation
 from graphtemper.signals.receptive_field import Sample
 from graphtemper.signals.second_opinion import moved_accuracy
 
-TAILS = 4.0
-"""Degrees of freedom of the prior."""
-# The 95 % quantile of a Student t with 4 degrees of freedom and scale 1.
-_T_QUANTILE = 2.1318467863266495
-# Log-odds beyond this are an accuracy of 0 or 1 in float64.
-_FAR = 40.0
+ATLAS, USUAL = "atlas", "usual over-confidence"
+"""Methods of an estimate without labels of the target and without labelled environments."""
+MOVED = 0.5
+"""Share of a move of the feature means from which on the atlas no longer answers."""
 # Feature means have moved if class shares may have changed by this much, which no drawn noise, mask
 # or change of edges looks like.
 _MOVED = 0.0625
@@ -55,52 +53,6 @@ NEAR, FAR = 1.5, 4.0
 """Novelty from which on a target is unlike the atlas, and at which the atlas says nothing."""
 # Links that stand for a node in the sampling error of agreement over links.
 _LINKS_PER_NODE = 2
-# Grid points at the prior's own scale, and points between the ends.
-_OWN, _EVEN = 81, 81
-
-
-@dataclass(frozen=True)
-class Prior:
-    """The accuracy before any label: a Student t on its log-odds, as wide as a normal's 90 %.
-
-    Examples
-    --------
-    >>> Prior(0.0, 0.3).estimate("atlas").value
-    0.5
-    """
-
-    centre: float
-    deviation: float
-
-    def log_density(self, log_odds: FloatArray) -> FloatArray:
-        """Return the logarithm of the density, up to a constant."""
-        square = ((log_odds - self.centre) / (self.deviation * DEVIATIONS / _T_QUANTILE)) ** 2
-        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS))
-
-    def quantiles(self, shares: FloatArray) -> FloatArray:
-        """Return quantiles of the log-odds.
-
-        Examples
-        --------
-        >>> Prior(0.0, 1.0).quantiles(np.array([0.05, 0.5, 0.95])).round(3).tolist()
-        [-1.645, 0.0, 1.645]
-        """
-        from scipy.special import stdtrit
-
-        scale = self.deviation * DEVIATIONS / _T_QUANTILE
-        return np.asarray(self.centre + scale * stdtrit(TAILS, shares))
-
-    def grid(self) -> FloatArray:
-        """Return log-odds at which to start: dense at the centre, then ever sparser."""
-        steps = np.sinh(np.linspace(-5.3, 5.3, _OWN))  # to a hundred deviations
-        own = self.centre + self.deviation * steps
-        return np.unique(np.concatenate([own, np.linspace(-_FAR, _FAR, _EVEN)]))
-
-    def estimate(self, method: str) -> Estimate:
-        """Return the accuracy and its 90 % interval."""
-        reach = DEVIATIONS * self.deviation
-        low, value, high = (to_share(self.centre + step) for step in (-reach, 0.0, reach))
-        return Estimate(value, low, high, method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,18 +114,28 @@ class Reading:
         apart = self.response.coordinates(self.signals) - self.response.coordinates(signals)
         return float(np.sqrt(apart @ apart)) / self.response.reach
 
+    @property
+    def expected(self) -> Estimate | None:
+        """The accuracy predicted from the card's labelled environments; None without any."""
+        return self.expectation[0]
+
+    @property
+    def outlier(self) -> int | None:
+        """The place of the labelled environment, if any, that does not go with the others."""
+        return self.expectation[1]
+
     @cached_property
-    def expected(self) -> Expected | None:
-        """The accuracy predicted from the card's labelled environments; None without any.
+    def expectation(self) -> tuple[Estimate | None, int | None]:
+        """What labelled environments let expect, and which of them is strange.
 
         Where feature means have not moved, the estimate that is corrected is that of the atlas.
         """
         known, measured = self.card.environments, self.evidence
         if not known:
-            return None
+            return None, None
         moments = [(x.earlier, x.truth) for x in known if x.earlier is not None]
         if self.earlier is not None and moments:
-            return earlier.expect(moments, self.earlier, self.num_nodes)
+            return earlier.expect(moments, self.earlier, self.num_nodes), None
         sketch = None
         if self.moments is not None:
             std, size = self.card.probe.column_std, environments.SKETCH_SIZE
@@ -215,22 +177,23 @@ class Reading:
         return 1.0 if self.moments is None else min(self.drift / _MOVED, 1.0)
 
     @cached_property
-    def prior(self) -> Prior:
-        """The log-odds of the accuracy before any label of the target.
+    def estimate(self) -> Estimate:
+        """The accuracy before any label of the target, and what it rests on (``method``).
 
         With labelled environments in the card it is what they let expect (`expected`). Without, it
         is that of the atlas, or of the rule for features that moved (see above), with the sampling
         errors of the n nodes here and of those that the card was built from.
         """
         if self.expected is not None:
-            return Prior(self.expected.centre, self.expected.deviation)
+            return self.expected
         moved = self.moved_fraction
         centre = (1.0 - moved) * self.atlas_centre + moved * self.natural_centre
         response = (self.response.widening * self.response.predict(self.signals)[1]) ** 2
         unlike = float(np.clip((self.novelty - NEAR) / (FAR - NEAR), 0.0, 1.0))
         natural = max(moved, unlike) * NATURAL_DEVIATION**2
         variance = (1.0 - moved) * (response + self.measured_variance) + natural
-        return Prior(centre, float(np.sqrt(variance + self._sampling_variance(centre))))
+        deviation = float(np.sqrt(variance + self._sampling_variance(centre)))
+        return Estimate.of_log_odds(centre, deviation, USUAL if moved >= MOVED else ATLAS)
 
     @property
     def natural_centre(self) -> float:

@@ -77,7 +77,9 @@ def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) 
             "Snapshot": f"{newest.name}, number {len(standing.answers)} of the log",
             "New": _counts(run.added),
             **{
-                title(name, newest.asked.get("k")): in_words(Estimate(**value, method="decisions"))
+                title(name, newest.asked.get("k")): in_words(
+                    Estimate(value["value"], value["low"], value["high"], "decisions")
+                )
                 for name, value in newest.metrics.items()
             },
             "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",

@@ -1,14 +1,15 @@
-"""Answers about a target: by the atlas or labelled environments, and what labels make of them.
+"""The answer about a target: an accuracy, the temperature that goes with it, and a verdict.
 
-An answer is an accuracy, the temperature that goes with it, and a verdict. Labels turn an answer
-into a better one; only labels that the caller gave are read.
+An answer is a value that is made once, by pure functions: from a reading of the target alone, and
+then from labels, which turn it into a better one. A result, a session, a watch and a page hold it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -16,28 +17,33 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.card.reading import Prior, Reading
+from graphtemper.card.reading import ATLAS, Reading
 from graphtemper.recalibration import few_labels
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.sequential import adjusted
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
-    MOVED,
-    VERIFIED_WIDTH,
+    Verdict,
+    at_bound,
+    below_chance,
     direction,
     environment_reasons,
     judge,
+    labels_used,
 )
 from graphtemper.temperature.scaling import nearest_temperature
 
 Match = Callable[[float], tuple[float, str]]
 """Return the temperature for an accuracy, and any problem with it."""
+Direction = Literal["over-confident", "under-confident", "calibrated", "unknown"]
+_DIRECTIONS: dict[ReasonCode, Direction] = {
+    ReasonCode.OVER_CONFIDENT: "over-confident",
+    ReasonCode.UNDER_CONFIDENT: "under-confident",
+    ReasonCode.CALIBRATED: "calibrated",
+}
 
-ATLAS, ENVIRONMENTS, USUAL = "atlas", "environments", "usual over-confidence"
-"""Methods of an estimate without labels of the target."""
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
 # A temperature harms if mean confidence misses the accuracy by this much more than before, and what
@@ -46,33 +52,93 @@ _HARM, _HARM_WEIGHT = 0.02, 0.05
 _STEPS = 41
 
 
-def answer(reading: Reading, logits: FloatArray, labels: Labels = NO_LABELS) -> Recalibration:
+@dataclass(frozen=True)
+class Answer:
+    """What is known about a model on a target.
+
+    Attributes
+    ----------
+    accuracy
+        Estimated accuracy with a 90 % interval; a credible interval where labels were given.
+    temperature
+        What divides the model's logits; where the verdict is ``abstain``, that of the source.
+    source_temperature
+        What divided them at the source.
+    claimed
+        Mean confidence of the model at the source temperature.
+    verdict, reasons
+        ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
+        ``text``.
+    changes
+        What differs from the source.
+    """
+
+    accuracy: Estimate
+    temperature: float
+    source_temperature: float
+    claimed: float
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    changes: tuple[object, ...] = ()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the numbers can be relied on: not if the verdict is ``abstain``.
+
+        An abstention has an interval, but claims no accuracy, temperature or slope.
+        """
+        return self.verdict != "abstain"
+
+    @property
+    def slope(self) -> float:
+        """Source temperature over target temperature: below 1 the model is over-confident.
+
+        Not informative where the verdict is ``abstain``.
+        """
+        return self.source_temperature / self.temperature
+
+    @property
+    def severity_bound(self) -> float:
+        """The largest ECE at the source temperature that the accuracy interval allows.
+
+        It is the distance from mean confidence to the farther end, and assumes that one slope
+        describes all nodes: the ECE then equals the gap between mean confidence and accuracy.
+        """
+        return max(self.claimed - self.accuracy.low, self.accuracy.high - self.claimed)
+
+    @property
+    def direction(self) -> Direction:
+        """Whether the model is over- or under-confident at the source temperature.
+
+        ``unknown`` if the interval is too wide to tell, or the verdict is ``abstain``.
+        """
+        code = direction(self.claimed, self.accuracy, known=self.settled).code
+        return _DIRECTIONS.get(code, "unknown")
+
+    def saying(self, *reasons: Reason) -> Answer:
+        """Return the answer with more reasons."""
+        return replace(self, reasons=(*self.reasons, *reasons))
+
+
+def about(reading: Reading, logits: FloatArray, labels: Labels = NO_LABELS) -> Answer:
     """Answer about logits (n, K)."""
-    plain = from_atlas(reading, partial(nearest_temperature, logits))
-    return with_labels(plain, reading.prior, logits, labels)
+    plain = from_reading(reading, partial(nearest_temperature, logits))
+    return with_labels(plain, reading, reading.estimate, logits, labels)
 
 
-def from_atlas(reading: Reading, match: Match) -> Recalibration:
-    """Return the card's answer about the logits as they are, in memory or in files."""
-    prior, confidence = reading.prior, reading.evidence.confidence
-    accuracy = prior.estimate(method_of(reading))
+def from_reading(reading: Reading, match: Match) -> Answer:
+    """Answer about logits that are in memory or in files, from what was measured of them."""
+    accuracy, confidence = reading.estimate, reading.evidence.confidence
     value = accuracy.value
     if accuracy.method != ATLAS:
-        value = accuracy_to_match(prior.quantiles(few_labels.EVEN), confidence)
+        value = accuracy_to_match(accuracy.quantiles(few_labels.EVEN), confidence)
     matched, problem = match(value)
     return judged(reading, confidence, accuracy, matched, at_bound(problem))
 
 
-def method_of(reading: Reading) -> str:
-    """Return what an estimate without labels of the target rests on."""
-    if reading.expected is not None:
-        return ENVIRONMENTS
-    return USUAL if reading.moved_fraction >= MOVED else ATLAS
-
-
 def judged(
     reading: Reading,
-    confidence: float,
+    claimed: float,
     accuracy: Estimate,
     matched: float,
     caveat: Reason | None,
@@ -80,45 +146,46 @@ def judged(
     *,
     count: float = 0.0,
     leads: bool = False,
-) -> Recalibration:
+) -> Answer:
     """Return an answer with its verdict; `matched` is the temperature that its accuracy asks for.
 
     An abstention keeps the source temperature. The last three are what labels say, as in `judge`.
     """
     verdict, reasons = judge(reading, accuracy, caveat, used, count=count, leads=leads)
-    said = [direction(confidence, accuracy, known=verdict != "abstain")]
-    if accuracy.method == ENVIRONMENTS:
-        said += environment_reasons(reading)
-    return Recalibration(
-        reading=reading,
+    source = reading.card.temperature
+    return Answer(
         accuracy=accuracy,
-        temperature=reading.card.temperature if verdict == "abstain" else matched,
+        temperature=source if verdict == "abstain" else matched,
+        source_temperature=source,
+        claimed=claimed,
         verdict=verdict,
-        reasons=[*said, *reasons],
-        mean_confidence=(confidence, confidence),
-        signals=reading.numbers(),
+        reasons=(
+            direction(claimed, accuracy, known=verdict != "abstain"),
+            *environment_reasons(reading, accuracy),
+            *reasons,
+        ),
     )
 
 
 def with_labels(
-    before: Recalibration, prior: Prior, logits: FloatArray, labels: Labels
-) -> Recalibration:
+    before: Answer, reading: Reading, prior: Estimate, logits: FloatArray, labels: Labels
+) -> Answer:
     """Return an answer updated with labels; the same one without labels.
 
-    ``prior`` is that of the log-odds of its accuracy. The farther the target is from the atlas, the
-    more labels count. The temperature moves from the answer without labels as far as they are sure.
+    ``prior`` is its accuracy. The farther the target is from the atlas, the more labels count. The
+    temperature moves from that of the answer before as far as the labels are sure.
     """
     if not labels.rows.size:
         return before
-    reading, size = before.reading, len(logits)
-    prior = replace(prior, deviation=_trusted(prior.deviation, reading.novelty))
+    size, unit = len(logits), reading.card.temperature
+    prior = trusted(prior, reading.novelty)
     right = (logits.argmax(axis=1)[labels.rows] == labels.classes).astype(np.float64)
     count, hits = right.size, int(right.sum())
     if count < size:
-        confidence = temperatures.apply(logits, reading.card.temperature).max(axis=1)
+        confidence = temperatures.apply(logits, unit).max(axis=1)
         known = confidence, logits.argmax(axis=1), logits.shape[1], labels.columns
-        found = adjusted(few_labels.design(*known), labels.rows, right)
-        values = few_labels.posterior(prior, found, count, size)
+        counted = adjusted(few_labels.design(*known), labels.rows, right)
+        values = few_labels.posterior(prior, counted, count, size)
         accuracy = few_labels.accuracy(values)
     else:
         accuracy = Estimate(hits / count, hits / count, hits / count, few_labels.METHOD)
@@ -126,69 +193,37 @@ def with_labels(
     temperature, caveat = before.temperature, caveat_of(before)
     if not reading.flat:
         now = temperatures.mean_confidence(logits, temperature)
-        aim = accuracy_to_match(values, now)
-        temperature, problem = nearest_temperature(logits, aim)
-        caveat = _below_chance(accuracy.value, logits.shape[1]) or at_bound(problem)
+        temperature, problem = nearest_temperature(logits, accuracy_to_match(values, now))
+        caveat = below_chance(accuracy.value, logits.shape[1]) or at_bound(problem)
     information = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
     return judged(
         reading,
-        before.mean_confidence[0],
+        before.claimed,
         accuracy,
         temperature,
         caveat,
-        _labels_used(count, hits, accuracy, before.accuracy, size),
+        labels_used(count, hits, accuracy, before.accuracy, size),
         count=count,
         leads=information > prior.deviation**-2,
     )
 
 
-def _trusted(deviation: float, novelty: float) -> float:
-    """Return the deviation of the atlas as a prior next to labels, given its distance.
+def trusted(prior: Estimate, novelty: float) -> Estimate:
+    """Return an estimate as a prior next to labels, given its distance from the atlas.
 
     Without labels the distance of a target is a matter of the verdict. With labels it has to be a
     number, so that an atlas that does not apply cannot outvote them: the deviation grows with the
     distance, and where the verdict would be to abstain the atlas says hardly anything.
     """
+    deviation = prior.deviation * max(novelty / CAUTION_NOVELTY, 1.0)
     if novelty > ABSTAIN_NOVELTY:
-        return max(deviation, VAGUE)
-    return deviation * max(novelty / CAUTION_NOVELTY, 1.0)
+        deviation = max(prior.deviation, VAGUE)
+    return Estimate.of_log_odds(prior.centre, deviation, prior.method)
 
 
-def _labels_used(
-    count: int, hits: int, accuracy: Estimate, before: Estimate, population: int
-) -> Reason:
-    nodes = "1 labelled node" if count == 1 else f"{count} labelled nodes"
-    was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
-    text = (
-        f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
-        f"{100 * now:.1f} points, without them to within {100 * was:.1f}"
-    )
-    more = min(few_labels.more_labels(accuracy, VERIFIED_WIDTH), population - count)
-    if more > 0:
-        text += f"; about {more} more would bring that to {100 * VERIFIED_WIDTH:.0f}."
-    else:
-        text += "."
-    return Reason(ReasonCode.LABELS_USED, text)
-
-
-def _below_chance(accuracy: float, num_classes: int) -> Reason | None:
-    if accuracy > 1.0 / num_classes:
-        return None
-    text = (
-        f"an accuracy of {accuracy:.1%} is not above that of guessing among {num_classes} classes, "
-        f"{1.0 / num_classes:.1%}, so the logits say next to nothing about the classes."
-    )
-    return Reason(ReasonCode.BELOW_CHANCE, text)
-
-
-def at_bound(problem: str) -> Reason | None:
-    """Return the reason for a problem that `nearest_temperature` met, or None for ""."""
-    return Reason(ReasonCode.TEMPERATURE_AT_BOUND, f"{problem}.") if problem else None
-
-
-def caveat_of(result: Recalibration) -> Reason | None:
-    """Return the reason that `at_bound` gave, if there is one."""
-    at_end = (item for item in result.reasons if item.code == ReasonCode.TEMPERATURE_AT_BOUND)
+def caveat_of(answer: Answer) -> Reason | None:
+    """Return what is wrong with the temperature of an answer, if anything is."""
+    at_end = (item for item in answer.reasons if item.code == ReasonCode.TEMPERATURE_AT_BOUND)
     return next(at_end, None)
 
 
@@ -205,7 +240,8 @@ def accuracy_to_match(values: FloatArray, confidence: float) -> float:
 
     Examples
     --------
-    >>> clear, vague = (Prior(0.0, d).quantiles(few_labels.EVEN) for d in (0.1, 1.0))
+    >>> known = [Estimate.of_log_odds(0.0, deviation, "atlas") for deviation in (0.1, 1.0)]
+    >>> clear, vague = (item.quantiles(few_labels.EVEN) for item in known)
     >>> round(accuracy_to_match(clear, 0.8), 2), round(accuracy_to_match(vague, 0.6), 2)
     (0.5, 0.58)
     """

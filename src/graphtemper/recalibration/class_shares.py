@@ -43,15 +43,16 @@ from scipy.stats import chi2
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_profile import ClassProfile
-from graphtemper.card.reading import Prior, Reading
+from graphtemper.card.reading import Reading
 from graphtemper.graph.operators import multiply
 from graphtemper.metrics import nll
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
-from graphtemper.recalibration.answer import answer, caveat_of, judged, with_labels
+from graphtemper.recalibration.answer import Answer, about, caveat_of, judged, with_labels
+from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import mixed
@@ -106,52 +107,51 @@ class ShareEstimate:
     changed: float
 
 
-def correct(result: Recalibration, observation: Observation) -> Recalibration:
-    """Return a result corrected for new class shares, or with a reason why it is not."""
-    reading, logits, labels = result.reading, result.logits, result.labels
-    profile = reading.card.class_profile
+def correct(
+    before: Answer, reading: Reading, observation: Observation, labels: Labels
+) -> tuple[Answer, FloatArray | None, FloatArray | None]:
+    """Return an answer corrected for new class shares, the shares, and what it adds to logits.
+
+    Where the evidence does not support a correction, the answer says why, and nothing is added.
+    """
+    profile, logits, unit = (
+        reading.card.class_profile,
+        observation.logits,
+        before.source_temperature,
+    )
     if profile is None:
         text = (
             "no correction for class shares: the card holds no class profile, because its model "
             "has too many classes or hardly separates them."
         )
-        missing = Reason(ReasonCode.CLASS_PROFILE_MISSING, text)
-        return replace(result, reasons=[*result.reasons, missing])
-    plain = answer(reading, logits)
-    unit = reading.card.temperature
-    found = estimate(profile, logits / unit, plain.temperature / unit, design_effect(observation))
-    objection = found.objection or _doubt(plain)
+        return before.saying(Reason(ReasonCode.CLASS_PROFILE_MISSING, text)), None, None
+    plain = about(reading, logits)
+    found = estimate(profile, logits / unit, 1.0 / plain.slope, design_effect(observation))
+    objection = found.objection or _doubt(plain, reading)
     if not objection:
         shifted = logits + unit * found.offsets
         confidence = temperatures.mean_confidence(shifted, unit)
-        prior = Prior(log_odds(found.accuracy), _deviation(reading, found.error))
-        accuracy = prior.estimate("class shares")
-        corrected = judged(reading, confidence, accuracy, unit * found.temperature, None)
-        better = with_labels(corrected, prior, shifted, labels)
+        deviation = _deviation(reading, found.error)
+        prior = Estimate.of_log_odds(log_odds(found.accuracy), deviation, "class shares")
+        corrected = judged(reading, confidence, prior, unit * found.temperature, None)
+        better = with_labels(corrected, reading, prior, shifted, labels)
         ways = (logits, plain.temperature), (shifted, corrected.temperature)
-        before, after = (
+        less, more = (
             nll(temperatures.apply(z[labels.rows], t), labels.classes) if labels.rows.size else 0.0
             for z, t in ways
         )
-        if after > before:
+        if more > less:
             objection = "the labels are less likely with it than without"
-        elif better.verdict == "abstain":
+        elif not better.settled:
             objection = "the accuracy would not be known well enough"
     if objection:
         text = f"no correction for class shares: {objection}."
         refused = Reason(ReasonCode.CLASS_SHARES_NOT_CORRECTED, text)
-        return replace(result, class_shares=found.shares, reasons=[*result.reasons, refused])
+        return before.saying(refused), found.shares, None
     # That nothing else has changed is assumed, so a correction alone earns no trust.
-    alone = better.verdict == "trust" and result.verdict != "trust"
-    return replace(
-        better,
-        logits=logits,
-        labels=labels,
-        verdict="caution" if alone else better.verdict,
-        reasons=[*better.reasons, _corrected(profile, found)],
-        class_shares=found.shares,
-        logit_shift=unit * found.offsets,
-    )
+    if better.verdict == "trust" and before.verdict != "trust":
+        better = replace(better, verdict="caution")
+    return better.saying(_corrected(profile, found)), found.shares, unit * found.offsets
 
 
 def _corrected(profile: ClassProfile, found: ShareEstimate) -> Reason:
@@ -168,9 +168,9 @@ def _corrected(profile: ClassProfile, found: ShareEstimate) -> Reason:
     return Reason(ReasonCode.CLASS_SHARES_CORRECTED, text)
 
 
-def _doubt(plain: Recalibration) -> str:
+def _doubt(plain: Answer, reading: Reading) -> str:
     """Return which other signal points to more than new class shares, or ""."""
-    reading, gains = plain.reading, plain.reading.gains
+    gains = reading.gains
     if reading.novelty > ABSTAIN_NOVELTY or reading.blind or caveat_of(plain) is not None:
         return "the other signals are too far from the source's to rule out other changes"
     if gains is not None and gains.signal is not None and gains.signal < np.log(LEAST_GAIN):

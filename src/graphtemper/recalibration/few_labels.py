@@ -1,8 +1,7 @@
 r"""A few labels of the target: one posterior for the accuracy, from none to all nodes labelled.
 
-The answer without labels is the prior on the log-odds :math:`\eta` of the accuracy, a Student t
-with 4 degrees of freedom as wide as its 90 % interval. Its tails are longer than those of a normal:
-labels that contradict it soon outweigh it, and an answer that is right counts for more.
+The estimate without labels is the prior of the accuracy, in log-odds :math:`\eta` (see the density
+of `graphtemper._core.estimate.Estimate`).
 
 Predictions of labelled nodes are right or wrong. What confidence, the predicted class and other
 columns explain of that is taken from all nodes (`graphtemper.recalibration.sequential`), which
@@ -26,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.earlier import which
-from graphtemper.card.reading import Prior
-from graphtemper.recalibration.sequential import Adjusted, standardised
+from graphtemper.recalibration.sequential import standardised
 
 METHOD = "atlas and labels"
 # With more classes than this, the predicted class explains nothing.
@@ -72,14 +70,17 @@ def design(
 
 
 def posterior(
-    prior: Prior, found: Adjusted, count: int, population: int | None = None
+    prior: Estimate,
+    found: tuple[float, float],
+    count: int,
+    population: int | None = None,
 ) -> FloatArray:
     r"""Return equally likely values of the log-odds of the accuracy after some labels.
 
     Parameters
     ----------
     prior
-        From the card.
+        The accuracy before any label.
     found
         The accuracy by the labels alone, and the variance of one of them.
     count
@@ -90,12 +91,13 @@ def posterior(
 
     Examples
     --------
-    >>> values = posterior(Prior(0.0, 1.0), Adjusted(0.9, 0.09), 50)
+    >>> values = posterior(Estimate.of_log_odds(0.0, 1.0, "atlas"), (0.9, 0.09), 50)
     >>> accuracy(values).low.__round__(2), accuracy(values).high.__round__(2)
     (0.78, 0.94)
     """
-    share = min(max(found.value, 0.5 / (count + 1.0)), 1.0 - 0.5 / (count + 1.0))
-    worth = count * share * (1.0 - share) / found.variance
+    value, variance = found
+    share = min(max(value, 0.5 / (count + 1.0)), 1.0 - 0.5 / (count + 1.0))
+    worth = count * share * (1.0 - share) / variance
     if population is not None:
         worth *= (population - 1) / (population - count)
 
@@ -129,15 +131,15 @@ def more_labels(accuracy: Estimate, half_width: float) -> int:
 
     Examples
     --------
-    >>> now = accuracy(posterior(Prior(1.0, 0.8), Adjusted(0.8, 0.16), 50))
+    >>> prior = Estimate.of_log_odds(1.0, 0.8, "atlas")
+    >>> now = accuracy(posterior(prior, (0.8, 0.16), 50))
     >>> more_labels(now, 0.06), more_labels(now, 0.1)
     (60, 0)
-    >>> then = accuracy(posterior(Prior(1.0, 0.8), Adjusted(0.8, 0.16), 110))
-    >>> round(0.5 * (then.high - then.low), 3)
+    >>> then = accuracy(posterior(prior, (0.8, 0.16), 110))
+    >>> round(then.half_width, 3)
     0.06
     """
     value = min(max(accuracy.value, 0.01), 0.99)
-    low, high = (log_odds(end) for end in (accuracy.low, accuracy.high))
-    precision = (2.0 * DEVIATIONS / max(high - low, 1e-9)) ** 2
-    ratio = 0.5 * (accuracy.high - accuracy.low) / half_width
+    precision = max(accuracy.deviation, 1e-9) ** -2
+    ratio = accuracy.half_width / half_width
     return max(int(np.ceil(precision * (ratio**2 - 1.0) / (value * (1.0 - value)))), 0)

@@ -27,16 +27,12 @@ from graphtemper.card.reading import read
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, compared
 from graphtemper.recalibration import node_temperatures
-from graphtemper.recalibration.answer import answer
+from graphtemper.recalibration.answer import about
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.labelling import LabelsGiven, read_labels
-from graphtemper.recalibration.reasons import (
-    Reason,
-    earlier_labels,
-    sample_run,
-    whole_graph_run,
-)
+from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.verdict import earlier_labels, sample_run, whole_graph_run
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.views import num_passes
 
@@ -127,10 +123,10 @@ def recalibrate(
     >>> target = csbm.sample(600, degree=6, homophily=0.7, snr=1.0, num_features=8, seed=2)
     >>> result = recalibrate(model, target, card)
     >>> print(f"{result.verdict}, {result.accuracy.value:.2f}, T = {result.temperature:.2f}")
-    trust, 0.85, T = 1.24
+    trust, 0.84, T = 1.35
     >>> print(result.probabilities[:2].round(2))
-    [[0.24 0.76]
-     [0.08 0.92]]
+    [[0.26 0.74]
+     [0.1  0.9 ]]
 
     Fifty labels, of nodes that the first result suggests:
 
@@ -160,14 +156,29 @@ def recalibrate(
     given = NO_LABELS if labels is None else read_labels(labels, observation.nodes, *size)
     if columns:
         given = replace(given, columns=np.hstack(columns))
-    result = answer(reading, observation.logits, given)
-    result = replace(result, logits=observation.logits, labels=given)
+    found, shares, shift = about(reading, observation.logits, given), None, None
     if class_shares is not None:
         from graphtemper.recalibration.class_shares import correct
 
-        result = correct(result, observation)
-    result = _applied(result, observation, per_node)
-    return replace(result, passes=passes, reasons=[*result.reasons, *ran])
+        found, shares, shift = correct(found, reading, observation, given)
+    divisors: FloatArray | None = None
+    if per_node:
+        divisors, uneven = node_temperatures.spread(
+            observation, card, found.temperature, found.accuracy.value, keep=not found.settled
+        )
+        found = found.saying(*uneven)
+    return Recalibration.of(
+        reading,
+        found.saying(*ran),
+        observation.logits,
+        shift,
+        divisors,
+        nodes=observation.nodes,
+        graph=observation.graph,
+        labels=given,
+        class_shares=shares,
+        passes=passes,
+    )
 
 
 def _proxy(
@@ -196,9 +207,15 @@ def _proxy(
 
 def relabelled(result: Recalibration, labels: Labels) -> Recalibration:
     """Return a result with other labels; nothing is measured again."""
-    found = answer(result.reading, result.logits, labels)
-    found = replace(found, logits=result.logits, labels=labels, passes=result.passes)
-    return _with_probabilities(found, result.graph, result.nodes)
+    return Recalibration.of(
+        result.reading,
+        about(result.reading, result.logits, labels),
+        result.logits,
+        nodes=result.nodes,
+        graph=result.graph,
+        labels=labels,
+        passes=result.passes,
+    )
 
 
 def _check_options(class_shares: ClassShares, per_node: bool) -> None:
@@ -236,39 +253,6 @@ def _observe(
         predictor, converted, nodes, temperature=unit, seed=seed, logits=given
     )
     return observation, made is not None
-
-
-def _applied(result: Recalibration, observation: Observation, per_node: bool) -> Recalibration:
-    """Return an answer with calibrated probabilities of the observed nodes."""
-    divisors, reasons = None, list(result.reasons)
-    if per_node:
-        divisors, uneven = node_temperatures.spread(
-            observation,
-            result.reading.card,
-            result.temperature,
-            result.accuracy.value,
-            keep=result.verdict == "abstain",
-        )
-        reasons += uneven
-    result = replace(result, reasons=reasons)
-    return _with_probabilities(result, observation.graph, observation.nodes, divisors)
-
-
-def _with_probabilities(
-    result: Recalibration,
-    graph: Graph | None,
-    nodes: NDArray[np.int64],
-    divisors: FloatArray | None = None,
-) -> Recalibration:
-    probabilities = result.at(result.temperature if divisors is None else divisors)
-    return replace(
-        result,
-        graph=graph,
-        nodes=nodes,
-        probabilities=probabilities,
-        mean_confidence=(result.mean_confidence[0], float(probabilities.max(axis=1).mean())),
-        node_temperatures=divisors,
-    )
 
 
 def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, list[Reason]]:

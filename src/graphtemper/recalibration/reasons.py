@@ -138,30 +138,3 @@ class Reason:
     def to_dict(self) -> dict[str, str]:
         """Return the code and the text as plain strings."""
         return {"code": self.code.value, "text": self.text}
-
-
-def whole_graph_run() -> Reason:
-    """Return the reason of a model that ran on the whole graph in spite of given logits."""
-    text = (
-        "the model ran on the whole graph, because what it reads for a useful sample of nodes is "
-        "most of it."
-    )
-    return Reason(ReasonCode.WHOLE_GRAPH_RUN, text)
-
-
-def sample_run(nodes: int, links: int, depth: int) -> Reason:
-    """Return the reason of a model whose evidence is from a sample of nodes and links."""
-    text = (
-        f"the model ran on {nodes:,} sampled nodes and {links:,} sampled links, with all nodes "
-        f"within {depth} edges."
-    )
-    return Reason(ReasonCode.SAMPLE_RUN, text)
-
-
-def earlier_labels(known: int, nodes: int, environments: int) -> Reason:
-    """Return the reason of earlier labels; ``environments`` were learned with such labels."""
-    use = f"{environments} environments show what they are worth"
-    if not environments:
-        use = "they help to read new labels, but no environment shows what they are worth alone"
-    text = f"{known:,} of {nodes:,} nodes have an earlier label; {use}."
-    return Reason(ReasonCode.EARLIER_LABELS, text)

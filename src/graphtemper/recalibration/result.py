@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +20,10 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.errors import require
 from graphtemper.models.predictor import checked_logits
+from graphtemper.recalibration.answer import Answer, Direction
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
-from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.verdict import LEVEL, Verdict, direction
+from graphtemper.recalibration.reasons import Reason
+from graphtemper.recalibration.verdict import LEVEL, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,12 +34,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "graphtemper.recalibration/3"
 """Schema of `Recalibration.to_dict`, in `graphtemper.report.schema("recalibration")`."""
-Direction = Literal["over-confident", "under-confident", "calibrated", "unknown"]
-_DIRECTIONS: dict[ReasonCode, Direction] = {
-    ReasonCode.OVER_CONFIDENT: "over-confident",
-    ReasonCode.UNDER_CONFIDENT: "under-confident",
-    ReasonCode.CALIBRATED: "calibrated",
-}
 # Ratios of temperatures closer to one than this are no change to a reader.
 _SAME = 0.02
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -53,18 +49,10 @@ class Recalibration:
     ----------
     reading : Reading
         What was measured, compared with the source card, which is ``reading.card``.
-    accuracy : Estimate
-        Estimated accuracy with a 90 % interval; a credible interval where labels were given.
-    temperature : float
-        The graph's temperature, which divides the model's logits. Where the verdict is ``abstain``
-        it is the source's own.
-    verdict, reasons
-        ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
-        ``text``.
+    answer : Answer
+        Accuracy, temperature, verdict and reasons, which are also attributes of the result.
     mean_confidence : tuple of float
         Mean confidence at the source temperature, and after recalibration.
-    signals : dict
-        What was measured, without labels.
     logits, probabilities : (n, K) arrays
         Of the chosen nodes: the model's logits, and softmax(logits / temperature). Results about
         files have none of the arrays of nodes.
@@ -88,12 +76,8 @@ class Recalibration:
     """
 
     reading: Reading
-    accuracy: Estimate
-    temperature: float
-    verdict: Verdict
-    reasons: list[Reason]
+    answer: Answer
     mean_confidence: tuple[float, float]
-    signals: dict[str, float]
     logits: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     probabilities: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     nodes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -104,31 +88,83 @@ class Recalibration:
     node_temperatures: FloatArray | None = None
     passes: int | None = None
 
+    @classmethod
+    def of(
+        cls,
+        reading: Reading,
+        answer: Answer,
+        logits: FloatArray,
+        logit_shift: FloatArray | None = None,
+        node_temperatures: FloatArray | None = None,
+        **known: Any,
+    ) -> Recalibration:
+        """Apply an answer to the logits (n, K) of chosen nodes; ``known`` are the other fields."""
+        divisor = answer.temperature if node_temperatures is None else node_temperatures
+        shifted = logits if logit_shift is None else logits + logit_shift
+        probabilities = probabilities_at(shifted, divisor)
+        return cls(
+            reading=reading,
+            answer=answer,
+            mean_confidence=(answer.claimed, float(probabilities.max(axis=1).mean())),
+            logits=logits,
+            probabilities=probabilities,
+            logit_shift=logit_shift,
+            node_temperatures=node_temperatures,
+            **known,
+        )
+
     def __getitem__(self, name: object) -> NoReturn:
         raise errors.wrong_type(f"read result.{name!s:.40}; a dictionary is result.to_dict().")
 
     @property
+    def accuracy(self) -> Estimate:
+        """Estimated accuracy with a 90 % interval; a credible one where labels were given."""
+        return self.answer.accuracy
+
+    @property
+    def temperature(self) -> float:
+        """What divides the model's logits; where the verdict is ``abstain``, the source's own."""
+        return self.answer.temperature
+
+    @property
     def source_temperature(self) -> float:
         """The temperature of the source."""
-        return self.reading.card.probe.temperature
+        return self.answer.source_temperature
+
+    @property
+    def verdict(self) -> Verdict:
+        """``trust``, ``caution`` or ``abstain``."""
+        return self.answer.verdict
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why the verdict is what it is: each has a stable ``code`` and a ``text``."""
+        return self.answer.reasons
+
+    @property
+    def changes(self) -> tuple[object, ...]:
+        """What differs from the source."""
+        return self.answer.changes
 
     @property
     def slope(self) -> float:
-        """Source temperature over target temperature: below 1 the model is over-confident.
-
-        Not informative where the verdict is ``abstain``.
-        """
-        return self.source_temperature / self.temperature
+        """Source temperature over target temperature; see `Answer.slope`."""
+        return self.answer.slope
 
     @property
     def severity_bound(self) -> float:
-        """The largest ECE at the source temperature that the accuracy interval allows.
+        """The largest ECE at the source temperature; see `Answer.severity_bound`."""
+        return self.answer.severity_bound
 
-        It is the distance from mean confidence to the farther end, and assumes that one slope
-        describes all nodes: the ECE then equals the gap between mean confidence and accuracy.
-        """
-        before = self.mean_confidence[0]
-        return max(before - self.accuracy.low, self.accuracy.high - before)
+    @property
+    def direction(self) -> Direction:
+        """Whether the model is over- or under-confident; see `Answer.direction`."""
+        return self.answer.direction
+
+    @cached_property
+    def signals(self) -> dict[str, float]:
+        """What was measured, without labels."""
+        return self.reading.numbers()
 
     @property
     def gains(self) -> dict[str, float]:
@@ -139,16 +175,6 @@ class Recalibration:
     def nearest(self) -> list[tuple[str, float]]:
         """Which families of shifts of the source look most like this graph, with distances."""
         return self.reading.nearest_families()
-
-    @property
-    def direction(self) -> Direction:
-        """Whether the model is over- or under-confident at the source temperature.
-
-        ``unknown`` if the interval is too wide to tell, or the verdict is ``abstain``.
-        """
-        known = self.verdict != "abstain"
-        code = direction(self.mean_confidence[0], self.accuracy, known=known).code
-        return _DIRECTIONS.get(code, "unknown")
 
     @property
     def num_nodes(self) -> int:
@@ -241,11 +267,10 @@ class Recalibration:
         >>> m.precision.low < m.precision.value < m.precision.high, m.confusion.value.shape
         (True, (2, 2))
         """
-        from graphtemper.recalibration.decisions import Answer, estimate
+        from graphtemper.recalibration.decisions import estimate
 
-        seen = self.probabilities, self.temperature, self.accuracy, self.mean_confidence[0]
-        answer = Answer(*seen, self.labels, self.reading, self.class_names)
-        return estimate(answer, positive, threshold, k, costs, segments)
+        known = self.answer, self.reading, self.probabilities, self.labels, self.class_names
+        return estimate(*known, positive, threshold, k, costs, segments)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the per-node arrays as plain Python values."""

@@ -40,8 +40,6 @@ which gives the interval at a width.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,13 +63,6 @@ _LOSS, _EXPLAINED = 0.75, 0.5
 _LEAST_VARIANCE, _GRID, _REFITS = 0.01, 500, 200
 
 
-class Adjusted(NamedTuple):
-    """An accuracy with what other columns explain taken out, and the variance of one label."""
-
-    value: float
-    variance: float
-
-
 def standardised(columns: FloatArray) -> FloatArray:
     """Return columns (n, p) with mean 0 and deviation 1, without the constant ones.
 
@@ -86,8 +77,8 @@ def standardised(columns: FloatArray) -> FloatArray:
     return np.asarray(centred[:, varies] / deviation[varies])
 
 
-def adjusted(design: FloatArray, rows: NDArray[np.int64], right: FloatArray) -> Adjusted:
-    """Return the difference estimate of an accuracy from a random sample of labels.
+def adjusted(design: FloatArray, rows: NDArray[np.int64], right: FloatArray) -> tuple[float, float]:
+    """Return the difference estimate of an accuracy from a random sample, and a label's variance.
 
     Parameters
     ----------
@@ -102,8 +93,8 @@ def adjusted(design: FloatArray, rows: NDArray[np.int64], right: FloatArray) -> 
 
     >>> confident = np.repeat([1.0, 0.0], 500)
     >>> rows = np.r_[0:30, 500:510]
-    >>> found = adjusted(standardised(confident[:, None]), rows, confident[rows])
-    >>> round(found.value, 2), round(found.variance, 2)
+    >>> value, variance = adjusted(standardised(confident[:, None]), rows, confident[rows])
+    >>> round(value, 2), round(variance, 2)
     (0.56, 0.03)
     """
     slope, used = _ridge(design[rows], right)
@@ -111,7 +102,7 @@ def adjusted(design: FloatArray, rows: NDArray[np.int64], right: FloatArray) -> 
     rest = right - explained
     squares = float(((rest - rest.mean()) ** 2).sum())
     variance = (squares + _ADDED * _QUARTER) / (max(right.size - 1.0 - used, 1.0) + _ADDED)
-    return Adjusted(float(rest.mean()), variance)
+    return float(rest.mean()), variance
 
 
 def half_width(variance: float, count: int, population: float) -> float:

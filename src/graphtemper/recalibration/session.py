@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -41,7 +42,6 @@ from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.sequential import (
     FEWEST,
     WAGER,
-    Adjusted,
     adjusted,
     any_moment,
     fortunes,
@@ -54,11 +54,9 @@ METRICS = ("accuracy", "precision", "recall")
 AT_THE_GOAL, ANY_MOMENT = "labels, at the goal", "labels, at any moment"
 """Methods of the estimate of a session: at its own stop, and wherever somebody else stops."""
 _MAX_BYTES = 2_000_000_000
-_ARRAYS = {"nodes": "i8", "predictions": "i4", "flagged": "i4", "confidence": "f8"}
-_ARRAYS |= {"columns": "f8"}
 _ASKED = ("goal", "at_least", "metric", "positive", "threshold")
 # What depends on the labels and is kept until the next ones.
-_KEPT = ("_run", "_found", "decision", "estimate", "result")
+_KEPT = ("_run", "_counted", "decision", "estimate", "result")
 # Logits of another machine differ in the last bits, and a file holds this many digits.
 _SAME, _DIGITS = 1e-3, 5
 
@@ -86,25 +84,115 @@ def _order(size: int, seed: int) -> NDArray[np.int64]:
     return stream(seed, "labelling session").permutation(size)
 
 
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """What a session was begun with, and what is known of the chosen nodes; it does not change.
+
+    Attributes
+    ----------
+    goal, at_least
+        The width or the gate at which it stops; one of them is None.
+    metric, positive, threshold
+        What it is about; the class is None for the accuracy.
+    start
+        The metric without labels.
+    seed
+        Seed of the order.
+    num_nodes, num_classes
+        Of the graph and the model.
+    nodes, predictions, flagged, confidence : (n,) arrays
+        The chosen nodes, their predicted classes, whether the metric counts them, and their largest
+        probabilities.
+    columns : (n, q) array
+        Earlier labels and proxies.
+    """
+
+    goal: float | None
+    at_least: float | None
+    metric: str
+    positive: int | None
+    threshold: float | None
+    start: float
+    seed: int
+    num_nodes: int
+    num_classes: int
+    nodes: NDArray[np.int64]
+    predictions: NDArray[np.int32]
+    flagged: NDArray[np.int32]
+    confidence: FloatArray
+    columns: FloatArray
+
+    @classmethod
+    def of(cls, **given: Any) -> Begun:
+        """Check goals and metric, as a caller or a file gives them, and the types of arrays."""
+        goals = {name: given[name] for name in ("goal", "at_least") if given[name] is not None}
+        if len(goals) != 1:
+            raise errors.conflict(
+                "give one goal: goal=0.05 for a width, or at_least=0.8 for a gate."
+            )
+        for name, value in goals.items():
+            most = 0.5 if name == "goal" else 1.0
+            given[name] = check_number(value, name)
+            if not 0.0 < given[name] < most:
+                raise errors.range(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
+        check_integer(given["seed"], "seed", 0)
+        if given["metric"] not in METRICS:
+            raise errors.choice(
+                f"metric is one of {', '.join(METRICS)}, not {given['metric']!r:.60}."
+            )
+        return cls(**given | {name: np.array(given[name], kind) for name, kind in _ARRAYS.items()})
+
+    @classmethod
+    def from_file(cls, content: dict[str, Any]) -> Begun:
+        """Return what a file holds; an error says that its fields do not agree."""
+        begun = cls.of(**{item.name: content[item.name] for item in fields(cls)})
+        size, classes = begun.nodes.size, begun.num_classes
+        columns = begun.columns.reshape(size, -1 if begun.columns.size else 0)
+        check_unit(begun.start, "start")
+        if begun.metric != "accuracy":
+            check_integer(begun.positive, "positive", 0, classes - 1)
+        ends = {"nodes": begun.num_nodes, "predictions": classes, "confidence": 2, "flagged": 2}
+        given = ((getattr(begun, name), end) for name, end in ends.items())
+        fit = [x.shape == (size,) and 0 <= x.min() <= x.max() < end for x, end in given]
+        if not all(fit) or np.unique(begun.nodes).size < size:
+            raise errors.content("its nodes do not agree with each other.")
+        return replace(begun, columns=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, in the order of the fields."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return values | {name: values[name].tolist() for name in _ARRAYS}
+
+    def agrees(self, other: Begun) -> bool:
+        """Return whether these are the same nodes with the same predictions, up to rounding."""
+        pairs = [(getattr(self, name), getattr(other, name)) for name in _ARRAYS]
+        if any(mine.shape != its.shape for mine, its in pairs):
+            return False
+        return all((np.abs(mine - its) > _SAME).sum() <= _SAME * mine.size for mine, its in pairs)
+
+
+_ARRAYS = {"nodes": "i8", "predictions": "i4", "flagged": "i4", "confidence": "f8"}
+_ARRAYS |= {"columns": "f8"}
+
+
 def _asked(
     result: Recalibration, metric: str, positive: int | str | None, threshold: float | None
-) -> dict[str, Any]:
-    """Return what a session keeps of the metric: its class, flagged nodes, estimate so far."""
-    facts: dict[str, Any] = {"metric": metric, "positive": None, "threshold": threshold}
+) -> tuple[float, int | None, NDArray[Any]]:
+    """Return the metric so far, its class, and which nodes it counts."""
     if metric not in METRICS[1:]:
         if positive is not None or threshold is not None:
             raise errors.conflict("a class and a threshold go with metric='precision' or 'recall'.")
-        return facts | {"start": result.accuracy.value, "flagged": np.ones(result.nodes.size)}
+        return result.accuracy.value, None, np.ones(result.nodes.size)
     if positive is None:
         raise errors.missing(f"the {metric} is that of a class; pass positive= as well.")
     found = result.metrics(positive=positive, threshold=threshold)
-    start, facts["positive"] = getattr(found, metric), found.positive
+    start = getattr(found, metric)
     if start is None:
         raise errors.missing(f"the {metric} is undefined: {found.reasons[metric]}.")
     flagged = result.predictions == found.positive
     if threshold is not None:
         flagged = result.probabilities[:, found.positive] >= threshold
-    return facts | {"start": start.value, "flagged": flagged}
+    return start.value, found.positive, flagged
 
 
 class LabelSession:
@@ -146,6 +234,7 @@ class LabelSession:
     0.8475
     """
 
+    _begun: Begun
     _answers: dict[int, int | None]
     _source: Recalibration | None
 
@@ -168,40 +257,37 @@ class LabelSession:
             )
         if result.graph is None:
             raise errors.missing("a session needs the nodes; recalibrate a graph in memory.")
-        columns, graph = result.labels.columns, result.graph
-        facts: dict[str, Any] = {"goal": goal, "at_least": at_least, "seed": seed}
-        facts |= {"num_nodes": graph.num_nodes, "num_classes": result.logits.shape[1]}
-        facts |= {"nodes": result.nodes, "predictions": result.predictions}
-        facts |= _asked(result, metric, positive, threshold)
-        facts["confidence"] = result.probabilities.max(axis=1).round(_DIGITS)
-        facts["columns"] = result.logits[:, :0] if columns is None else columns.round(_DIGITS)
-        self._begin(**facts)
+        columns = result.labels.columns
+        start, number, flagged = _asked(result, metric, positive, threshold)
+        self._begin(
+            Begun.of(
+                goal=goal,
+                at_least=at_least,
+                metric=metric,
+                positive=number,
+                threshold=threshold,
+                start=start,
+                seed=seed,
+                num_nodes=result.graph.num_nodes,
+                num_classes=result.logits.shape[1],
+                nodes=result.nodes,
+                predictions=result.predictions,
+                flagged=flagged,
+                confidence=result.probabilities.max(axis=1).round(_DIGITS),
+                columns=result.logits[:, :0] if columns is None else columns.round(_DIGITS),
+            )
+        )
         self._source = result
         rows, given = result.labels.rows.tolist(), result.labels.classes.tolist()
         self._answers = dict(zip(rows, given, strict=True))
 
-    def _begin(self, **facts: Any) -> None:
-        """Take what does not change, also as a file has it, and draw the order."""
-        goals = {name: facts[name] for name in ("goal", "at_least") if facts[name] is not None}
-        if len(goals) != 1:
-            raise errors.conflict(
-                "give one goal: goal=0.05 for a width, or at_least=0.8 for a gate."
-            )
-        for name, value in goals.items():
-            most = 0.5 if name == "goal" else 1.0
-            facts[name] = check_number(value, name)
-            if not 0.0 < facts[name] < most:
-                raise errors.range(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
-        facts["seed"] = check_integer(facts["seed"], "seed", 0)
-        facts |= {name: np.array(facts[name], kind) for name, kind in _ARRAYS.items()}
-        self.goal, self.at_least = facts["goal"], facts["at_least"]
-        self._facts, self._nodes, self.metric = facts, facts["nodes"], facts["metric"]
-        if self.metric not in METRICS:
-            raise errors.choice(f"metric is one of {', '.join(METRICS)}, not {self.metric!r:.60}.")
-        self._order = _order(self._nodes.size, facts["seed"])
-        if self.metric == "precision":
-            self._order = self._order[facts["flagged"][self._order] > 0]
-        self._answers, self._source = {}, None
+    def _begin(self, begun: Begun) -> None:
+        """Draw the order of nodes; nothing is labelled yet."""
+        self._begun, self._nodes, self._answers, self._source = begun, begun.nodes, {}, None
+        self.goal, self.at_least, self.metric = begun.goal, begun.at_least, begun.metric
+        self._order = _order(begun.nodes.size, begun.seed)
+        if begun.metric == "precision":
+            self._order = self._order[begun.flagged[self._order] > 0]
 
     def next(self, count: int = 10) -> NDArray[np.int64]:
         """Return the next nodes to label: the first of the order that have no answer, if any."""
@@ -216,8 +302,7 @@ class LabelSession:
         accuracy is that of nodes that can be labelled. With ``replace`` a label corrects an earlier
         one. If anything is wrong with the labels, the session stays as it was.
         """
-        size = self._facts["num_nodes"], self._facts["num_classes"]
-        found = checked(labels, self._nodes, *size)
+        found = checked(labels, self._nodes, self._begun.num_nodes, self._begun.num_classes)
         for row, label in found.items():
             before = self._answers.get(row)
             if before is not None and not replace:
@@ -248,20 +333,20 @@ class LabelSession:
     @cached_property
     def _run(self) -> tuple[FloatArray, NDArray[np.int64], FloatArray, NDArray[np.bool_]]:
         """What may explain the population; rows and hits of the run among it, and which count."""
-        facts = self._facts
+        begun = self._begun
         answered = takewhile(self._answers.__contains__, self._order.tolist())
         run = [(row, self._answers[row]) for row in answered]
         rows = np.array([row for row, label in run if label is not None], np.int64)
         classes = np.array([label for _, label in run if label is not None], np.int64)
-        kept = (facts["flagged"] > 0) | (self.metric != "precision")
+        kept = (begun.flagged > 0) | (self.metric != "precision")
         kept[[row for row, label in run if label is None]] = False
-        known = facts["confidence"][kept], facts["predictions"][kept], facts["num_classes"]
-        x, right = design(*known, facts["columns"][kept]), facts["predictions"][rows] == classes
+        known = begun.confidence[kept], begun.predictions[kept], begun.num_classes
+        x, right = design(*known, begun.columns[kept]), begun.predictions[rows] == classes
         counted = np.ones(rows.size, dtype=bool)
         if self.metric == "precision":
-            right = classes == facts["positive"]
+            right = classes == begun.positive
         elif self.metric == "recall":  # columns explain nothing of a share of unknown nodes
-            x, right, counted = x[:, :0], facts["flagged"][rows] > 0, classes == facts["positive"]
+            x, right, counted = x[:, :0], begun.flagged[rows] > 0, classes == begun.positive
         return x, (np.cumsum(kept) - 1)[rows], right.astype(np.float64), counted
 
     @property
@@ -275,10 +360,13 @@ class LabelSession:
         return len(self._run[0]) - self._run[1].size
 
     @cached_property
-    def _found(self) -> Adjusted:
-        """The estimate by the run alone; the one without labels before two that count."""
+    def _counted(self) -> tuple[float, float]:
+        """The metric by the run alone, and the variance of one label.
+
+        Before two labels that count it is the one without labels.
+        """
         if self._count <= bool(self._left):
-            return Adjusted(self._facts["start"], 0.25)
+            return self._begun.start, 0.25
         x, rows, right, counted = self._run
         return adjusted(x, rows[counted], right[counted])
 
@@ -288,7 +376,7 @@ class LabelSession:
         count, (x, rows, *_) = self._count, self._run
         if not count:
             return 1.0
-        return half_width(self._found.variance, count, count * len(x) / rows.size)
+        return half_width(self._counted[1], count, count * len(x) / rows.size)
 
     @cached_property
     def decision(self) -> str | None:
@@ -296,7 +384,7 @@ class LabelSession:
         if self.at_least is None or not self._count:
             return None
         if not self._left:
-            return "above" if self._found.value >= self.at_least else "below"
+            return "above" if self._counted[0] >= self.at_least else "below"
         x, rows, right, counted = self._run
         more, less = fortunes(x, rows, right, np.array([self.at_least]), counted)[:, 0] >= WAGER
         return "above" if more else "below" if less else None
@@ -320,7 +408,7 @@ class LabelSession:
         At a goal of a width it is the narrow one that holds at this stop. At a gate, and before any
         goal, it is the wider one that holds at any moment (``method`` says which).
         """
-        value, half, method = self._found.value, self._half, AT_THE_GOAL
+        value, half, method = self._counted[0], self._half, AT_THE_GOAL
         low, high = max(value - half, 0.0), min(value + half, 1.0)
         if not self.done or (self.goal is None and self._left):
             (low, high), method = any_moment(*self._run), ANY_MOMENT
@@ -337,14 +425,14 @@ class LabelSession:
         # Before any label the variance is that of the hardest share.
         variance, share = 0.25, 1.0
         if count:
-            variance, share = self._found.variance, count / self._run[1].size
+            variance, share = self._counted[1], count / self._run[1].size
         size = max(round(share * size), count)
-        if self.at_least is not None:
-            # A bet grows by half of the squared distance over the variance with every label.
-            apart = max(abs(self._found.value - self.at_least), 0.02)
-            needed = 2.0 * variance * (WAGER + 1.0) / apart**2
-        else:
+        if self.goal is not None:
             needed = max((half_width(variance, 1, 10**18) / self.goal) ** 2, FEWEST)
+        elif self.at_least is not None:
+            # A bet grows by half of the squared distance over the variance with every label.
+            apart = max(abs(self._counted[0] - self.at_least), 0.02)
+            needed = 2.0 * variance * (WAGER + 1.0) / apart**2
         more = max(np.ceil(needed / (1.0 + needed / size)) - count, 1)
         return min(int(np.ceil(more / share)), self._left)
 
@@ -381,8 +469,8 @@ class LabelSession:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the session as JSON: nodes, predictions, confidences and labels."""
-        facts = self._facts | {name: self._facts[name].tolist() for name in _ARRAYS}
-        content = {"schema": SCHEMA} | facts | {"answers": list(self._answers.items())}
+        content = {"schema": SCHEMA} | self._begun.to_dict()
+        content["answers"] = list(self._answers.items())
         with atomic_write(path) as file:
             file.write(sealed(content).encode())
 
@@ -404,8 +492,8 @@ class LabelSession:
             text = str(error) if isinstance(error, InputError) else "a field is missing or invalid."
             raise errors.damaged(f"{path} is not a labelling session: {text}") from error
         if result is not None:
-            other = cls(result, **{name: session._facts[name] for name in _ASKED})
-            if not session._facts_agree(other._facts):
+            asked = {name: getattr(session._begun, name) for name in _ASKED}
+            if not session._begun.agrees(cls(result, **asked)._begun):
                 raise errors.other_model(
                     f"the session {path} was begun with another model, graph, card or choice of "
                     "nodes; give those, or begin a new session."
@@ -417,42 +505,22 @@ class LabelSession:
         """Refuse a goal, metric, class or threshold other than those the session was begun with."""
         names = () if self._source is None else self._source.class_names
         for name, given in asked.items():
-            known, value = self._facts[name], given
+            known, value = getattr(self._begun, name), given
             if name == "positive":
-                value = class_number(given, names, self._facts["num_classes"])
+                value = class_number(given, names, self._begun.num_classes)
             if value != known:
                 raise errors.conflict(
                     f"the session was begun with {name}={known!r:.60}, not {given!r:.60}; leave "
                     "that out, or begin another session."
                 )
 
-    def _facts_agree(self, other: dict[str, Any]) -> bool:
-        """Return whether these are the same nodes with the same predictions, up to rounding."""
-        pairs = [(self._facts[name], other[name]) for name in _ARRAYS]
-        if any(mine.shape != its.shape for mine, its in pairs):
-            return False
-        return all((np.abs(mine - its) > _SAME).sum() <= _SAME * mine.size for mine, its in pairs)
-
     def _read(self, content: dict[str, Any]) -> None:
         """Take the state from a file, or raise an error."""
         if content["schema"] != SCHEMA:
             raise VersionError(f"its schema is {content['schema']!r:.60}, not {SCHEMA!r}.")
         check_seal(content, required=True)
-        drop = {"schema", "answers", "crc32"}
-        self._begin(**{name: value for name, value in content.items() if name not in drop})
-        facts, size = self._facts, self._nodes.size
-        check_unit(facts["start"], "start")
-        if self.metric != "accuracy":
-            check_integer(facts["positive"], "positive", 0, facts["num_classes"] - 1)
-        limits = {"nodes": facts["num_nodes"], "predictions": facts["num_classes"], "confidence": 2}
-        limits["flagged"] = 2
-        facts["columns"] = facts["columns"].reshape(size, -1 if facts["columns"].size else 0)
-        fits = [
-            facts[name].shape == (size,) and 0 <= facts[name].min() <= facts[name].max() < end
-            for name, end in limits.items()
-        ]
-        if not all(fits) or np.unique(self._nodes).size < size:
-            raise errors.content("its nodes do not agree with each other.")
+        self._begin(Begun.from_file(content))
+        size, classes = self._nodes.size, self._begun.num_classes
         for row, label in content["answers"]:
-            check_integer(0 if label is None else label, "a class", 0, facts["num_classes"] - 1)
+            check_integer(0 if label is None else label, "a class", 0, classes - 1)
             self._answers[check_integer(row, "a row", 0, size - 1)] = label

@@ -8,7 +8,9 @@ import numpy as np
 
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import normal_quantile
-from graphtemper.card.reading import FAR, NEAR, Reading
+from graphtemper.card.random_effects import ENVIRONMENTS
+from graphtemper.card.reading import FAR, MOVED, NEAR, Reading
+from graphtemper.recalibration.few_labels import more_labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 
 Verdict = Literal["trust", "caution", "abstain"]
@@ -21,8 +23,6 @@ CAUTION_WIDTH, ABSTAIN_WIDTH = 0.15, 0.30
 VERIFIED_WIDTH = 0.10
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
 CAUTION_NOVELTY, ABSTAIN_NOVELTY = NEAR, FAR
-# Share of a move of the feature means from which on the atlas no longer answers.
-MOVED = 0.5
 # With fewer nodes than this, a share of them is not worth estimating.
 _FEWEST_NODES = 10
 # Fewer environments than this do not show how much they vary.
@@ -59,7 +59,7 @@ def judge(
         the atlas.
     """
     reasons = _out_of_range(reading) + ([] if used is None else [used])
-    width = 0.5 * (accuracy.high - accuracy.low)
+    width = accuracy.half_width
     checked = leads or reading.expected is not None
     assumed = not checked and reading.moved_fraction >= MOVED
     verdict: Verdict = "trust"
@@ -193,7 +193,7 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
         interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
         word, code = f"perhaps {word}, but", ReasonCode.DIRECTION_UNCLEAR
         small = abs(gap) < _SMALL_GAP
-        if small and 0.5 * (accuracy.high - accuracy.low) <= CAUTION_WIDTH:
+        if small and accuracy.half_width <= CAUTION_WIDTH:
             word, code = "about as confident as it is right", ReasonCode.CALIBRATED
         else:
             word = f"{'about right, but' if small else word} {interval} is too wide to tell"
@@ -204,13 +204,10 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
     return Reason(code, text)
 
 
-def environment_reasons(reading: Reading) -> list[Reason]:
-    """Say which assumption about labelled environments the interval rests on.
-
-    The list is empty if the card has none.
-    """
-    expected, known = reading.expected, reading.card.environments
-    if expected is None:
+def environment_reasons(reading: Reading, accuracy: Estimate) -> list[Reason]:
+    """Say which assumption about labelled environments an estimate rests on, if on any."""
+    known = reading.card.environments
+    if accuracy.method != ENVIRONMENTS:
         return []
     count = len(known)
     many = "1 labelled environment" if count == 1 else f"{count} labelled environments"
@@ -238,11 +235,70 @@ def environment_reasons(reading: Reading) -> list[Reason]:
             "assumes that gaps between confidence and accuracy vary as in other natural graphs."
         )
     said = [Reason(code, text)]
-    if expected.outlier is not None:
-        name = known[expected.outlier].name
+    if reading.outlier is not None:
+        name = known[reading.outlier].name
         text = (
             f"the accuracy in environment {name!r} does not go with that in the others; check its "
             "labels."
         )
         said.append(Reason(ReasonCode.ENVIRONMENT_DEVIATES, text))
     return said
+
+
+def labels_used(
+    count: int, hits: int, accuracy: Estimate, before: Estimate, population: int
+) -> Reason:
+    """Say what labels showed, and how many more would make the accuracy known."""
+    nodes = "1 labelled node" if count == 1 else f"{count} labelled nodes"
+    text = (
+        f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
+        f"{100 * accuracy.half_width:.1f} points, without them to within "
+        f"{100 * before.half_width:.1f}"
+    )
+    more = min(more_labels(accuracy, VERIFIED_WIDTH), population - count)
+    if more > 0:
+        text += f"; about {more} more would bring that to {100 * VERIFIED_WIDTH:.0f}"
+    return Reason(ReasonCode.LABELS_USED, f"{text}.")
+
+
+def below_chance(accuracy: float, num_classes: int) -> Reason | None:
+    """Say that an accuracy is not above that of guessing, if so."""
+    if accuracy > 1.0 / num_classes:
+        return None
+    text = (
+        f"an accuracy of {accuracy:.1%} is not above that of guessing among {num_classes} classes, "
+        f"{1.0 / num_classes:.1%}, so the logits say next to nothing about the classes."
+    )
+    return Reason(ReasonCode.BELOW_CHANCE, text)
+
+
+def at_bound(problem: str) -> Reason | None:
+    """Return the reason for a problem that `nearest_temperature` met, or None for ""."""
+    return Reason(ReasonCode.TEMPERATURE_AT_BOUND, f"{problem}.") if problem else None
+
+
+def whole_graph_run() -> Reason:
+    """Return the reason of a model that ran on the whole graph in spite of given logits."""
+    text = (
+        "the model ran on the whole graph, because what it reads for a useful sample of nodes is "
+        "most of it."
+    )
+    return Reason(ReasonCode.WHOLE_GRAPH_RUN, text)
+
+
+def sample_run(nodes: int, links: int, depth: int) -> Reason:
+    """Return the reason of a model whose evidence is from a sample of nodes and links."""
+    text = (
+        f"the model ran on {nodes:,} sampled nodes and {links:,} sampled links, with all nodes "
+        f"within {depth} edges."
+    )
+    return Reason(ReasonCode.SAMPLE_RUN, text)
+
+
+def earlier_labels(known: int, nodes: int, environments: int) -> Reason:
+    """Return the reason of earlier labels; ``environments`` were learned with such labels."""
+    use = f"{environments} environments show what they are worth"
+    if not environments:
+        use = "they help to read new labels, but no environment shows what they are worth alone"
+    text = f"{known:,} of {nodes:,} nodes have an earlier label; {use}."
+    return Reason(ReasonCode.EARLIER_LABELS, text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,17 +146,18 @@ def recalibrate(
     engine = SERIAL if client is None else engine
     tables = Tables(logits, graph, features, directed)
     with atomic_directory(out) as folder:
-        answer = tables.answer(card, model, seed, engine, hops, sample, report)
+        found = tables.answer(card, model, seed, engine, hops, sample, report)
         report("writing probabilities", 90, 100)
         parts = open_logits(logits, card.num_classes)
-        confidence = write_parts(engine, parts, answer.temperature, folder)
-        answer = replace(answer, mean_confidence=(answer.mean_confidence[0], confidence))
+        confidence = found.answer.claimed, write_parts(engine, parts, found.temperature, folder)
+        stored = StoredRecalibration(
+            found.reading, found.answer, confidence, passes=found.passes, out=out
+        )
         names = sorted(item.name for item in folder.iterdir() if item.name[0] != ".")
-        text = json.dumps(answer.to_dict() | {"parts": names}, indent=1, allow_nan=False)
+        text = json.dumps(stored.to_dict() | {"parts": names}, indent=1, allow_nan=False)
         (folder / ANSWER).write_text(f"{text}\n", "utf-8")
     report("finished", 100, 100)
-    known = {item.name: getattr(answer, item.name) for item in fields(answer)}
-    return StoredRecalibration(**known, out=out)
+    return stored
 
 
 class Tables(NamedTuple):
@@ -220,8 +221,9 @@ class Tables(NamedTuple):
         measured, flat = replace(found.evidence, **{"snr": None} | whole), sums.spread == 0.0
         reading = read_evidence(card, measured, count, moments, flat)
         variance = sampling_variance(reading, found.nodes, int(found.worth))
-        answer = streaming.answer(engine, parts, sums, replace(reading, sampled=variance))
-        return replace(answer, reasons=[*answer.reasons, said])
+        reading = replace(reading, sampled=variance)
+        answer = streaming.answer(engine, parts, sums, reading).saying(said)
+        return Recalibration(reading, answer, (answer.claimed, answer.claimed))
 
 
 def of_logits(
@@ -247,16 +249,14 @@ def of_logits(
     if nodes is not None:
         _check_columns(card, nodes)
         moments = moments_of(engine, nodes)
-    measured = sums.evidence(None, 0.0)
+    measured = sums.evidence(None, None)  # both need a graph
     reading = read_evidence(card, measured, sums.moments.count, moments, flat=sums.spread == 0.0)
     answer = streaming.answer(engine, parts, sums, reading)
-    # The mean degree needs a graph.
-    signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}
-    if moments is not None:
-        return replace(answer, signals=signals)
-    verdict = "caution" if answer.verdict == "trust" else answer.verdict
-    reasons = [*answer.reasons, Reason(ReasonCode.FEATURES_UNKNOWN, _BLIND)]
-    return replace(answer, signals=signals, verdict=verdict, reasons=reasons)
+    if moments is None:
+        answer = answer.saying(Reason(ReasonCode.FEATURES_UNKNOWN, _BLIND))
+        if answer.verdict == "trust":
+            answer = replace(answer, verdict="caution")
+    return Recalibration(reading, answer, (answer.claimed, answer.claimed))
 
 
 def _check_columns(card: SourceCard, graph: StoredGraph) -> None:

@@ -18,8 +18,8 @@ from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper.card.reading import Reading
 from graphtemper.graph.neighbourhoods import Rows
-from graphtemper.recalibration.answer import from_atlas
-from graphtemper.recalibration.result import Recalibration, probabilities_at
+from graphtemper.recalibration.answer import Answer, from_reading
+from graphtemper.recalibration.result import probabilities_at
 from graphtemper.scale.engine import Engine, each
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.sums import limit, total
@@ -90,7 +90,7 @@ def _seen(names: Any, logits: FloatArray, *, probe: Probe, size: int, salt: Any,
     return LogitSums.of(names, logits, probe), nodes, classes, nodes[inside], logits[inside]
 
 
-def answer(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading) -> Recalibration:
+def answer(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading) -> Answer:
     """Return the answer of the atlas about logits in parts, as `recalibrate` gives it."""
     unit, over = reading.card.probe.temperature, partial(over_batches, engine, parts)
 
@@ -102,7 +102,7 @@ def answer(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading)
         found = nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
         return unit * found[0], found[1]
 
-    return from_atlas(reading, match)
+    return from_reading(reading, match)
 
 
 def _match(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) -> float:

@@ -122,7 +122,7 @@ class Evidence:
     mean: FloatArray = field(metadata=_declared("classes", -1e30, 1e30))
     covariance: FloatArray = field(metadata=_declared("square", -1e30, 1e30))
     predicted_shares: FloatArray = field(metadata=_declared("shares", 0.0, 1.0))
-    log_degree: float = field(metadata=_declared())
+    log_degree: float | None = field(metadata=_declared())
     mean_abs_logit: float = field(metadata=_declared("number", 0.0, 1e30))
     homophily: float | None = field(default=None, metadata=_SHARE)
     feature: Covariance | None = field(default=None, metadata=_COVARIANCE)

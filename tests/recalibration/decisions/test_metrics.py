@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers import raises
+from tests.helpers import answering, raises
 
 from graphtemper import SourceCard, csbm, metrics, recalibrate
 from graphtemper._core.estimate import Estimate
@@ -100,14 +100,14 @@ def test_labels_narrow_the_interval(known, result):
 def test_an_uncertain_accuracy_makes_uncertain_metrics(result):
     wide = replace(result.accuracy, low=0.5 * result.accuracy.value)
     narrow, unsure = (
-        replace(result, accuracy=item).metrics().precision for item in (result.accuracy, wide)
+        answering(result, accuracy=item).metrics().precision for item in (result.accuracy, wide)
     )
     assert unsure.high - unsure.low > 1.5 * (narrow.high - narrow.low)
 
 
 def test_nearly_flat_probabilities_lose_nothing(result):
     """A handful of labels may ask for a temperature at which all classes look alike."""
-    flat = replace(result, temperature=1e7 * result.temperature)
+    flat = answering(result, temperature=1e7 * result.temperature)
     flat = replace(flat, probabilities=flat.apply(result.logits))
     found, expected = (item.metrics(positive=1).precision for item in (flat, result))
     assert [found.low, found.value, found.high] == pytest.approx(
@@ -157,7 +157,7 @@ def test_segments_add_up_and_are_less_certain(result):
     """With the accuracy of the whole known well: otherwise its interval outweighs the segment's."""
     country, value = np.where(np.arange(900) < 600, "DE", "FR"), result.accuracy.value
     sure = replace(result.accuracy, low=value - 0.01, high=value + 0.01)
-    found = replace(result, accuracy=sure).metrics(positive=1, segments=country)
+    found = answering(result, accuracy=sure).metrics(positive=1, segments=country)
     assert {name: one.num_nodes for name, one in found.segments.items()} == {"DE": 600, "FR": 300}
     small = found.segments["FR"].recall
     assert small.high - small.low > found.recall.high - found.recall.low
@@ -312,13 +312,13 @@ def test_classes_that_are_hardly_there_do_not_count(result):
     moments = replace(card.reference.moments, shares=p.mean(axis=0))
     there = replace(card, reference=replace(card.reference, moments=moments))
     right = float(p.max(axis=1).mean())
+    accuracy = Estimate(right, right - 0.02, min(right + 0.02, 0.9999), "")
+    known = {"accuracy": accuracy, "temperature": card.temperature, "claimed": right}
     found = replace(
-        result,
+        answering(result, **known),
         probabilities=p,
         logits=card.temperature * np.log(p),
         nodes=np.arange(150),
-        temperature=card.temperature,
-        accuracy=Estimate(right, right - 0.02, min(right + 0.02, 0.9999), ""),
         mean_confidence=(right, right),
         reading=replace(result.reading, card=there),
     )

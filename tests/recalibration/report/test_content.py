@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers import block_model
+from tests.helpers import answering, block_model
 
 from graphtemper import metrics, shifts, temperature
 from graphtemper._core.estimate import Estimate
@@ -124,16 +124,15 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
 def test_further_labels_are_those_that_the_interval_lacks(reported):
     """After labels the interval holds the atlas as well, and the count agrees with the reason."""
     nodes = reported["odd"].nodes[:40]
+    accuracy = Estimate(0.75, 0.62, 0.85, "labels")
     result = replace(
-        reported["odd"],
+        answering(reported["odd"], verdict="caution", accuracy=accuracy),
         labels=read_labels({k: 0 for k in nodes}, nodes, int(nodes.max()) + 1, 3),
-        verdict="caution",
-        accuracy=Estimate(0.75, 0.62, 0.85, "labels"),
     )
     expected = more_labels(result.accuracy, VERIFIED_WIDTH)
     assert 0 < expected < labels_needed(0.7, population=len(result.probabilities))
     assert labels_to_take(result) == expected
-    sure = replace(result, accuracy=Estimate(0.8, 0.78, 0.82, "labels"))
+    sure = answering(result, accuracy=Estimate(0.8, 0.78, 0.82, "labels"))
     assert labels_to_take(sure) == 0
 
 
@@ -158,7 +157,7 @@ def test_the_headline_is_the_news_and_the_next_sentence_what_was_done(contents):
 )
 def test_the_headline_compares_with_the_source(reported, low, high, words):
     accuracy = Estimate(0.5 * (low + high), low, high, "atlas")
-    result = replace(reported["plain"], accuracy=accuracy, verdict="trust")
+    result = answering(reported["plain"], accuracy=accuracy, verdict="trust")
     reference = replace(result.reading.card.reference, accuracy=0.851)
     card = replace(result.reading.card, reference=reference)
     said = headline(replace(result, reading=replace(result.reading, card=card)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from graphtemper.recalibration.decisions.metrics import (
-    Answer,
     BestThreshold,
     Confusion,
     Curve,
@@ -11,4 +10,4 @@ from graphtemper.recalibration.decisions.metrics import (
     estimate,
 )
 
-__all__ = ["Answer", "BestThreshold", "Confusion", "Curve", "Metrics", "estimate"]
+__all__ = ["BestThreshold", "Confusion", "Curve", "Metrics", "estimate"]

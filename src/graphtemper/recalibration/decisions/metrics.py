@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray, check_integer, check_unit
-from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import stream
 from graphtemper.card import class_bias
@@ -34,6 +34,7 @@ from graphtemper.metrics.decisions import (
     rates,
     top,
 )
+from graphtemper.recalibration.answer import Answer
 from graphtemper.recalibration.decisions import posterior
 from graphtemper.recalibration.few_labels import Labels
 
@@ -318,21 +319,12 @@ def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(np.where(total > 0.0, mean, np.nan))
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What an answer about a target says: see the attributes of `graphtemper.Recalibration`."""
-
-    probabilities: FloatArray
-    temperature: float
-    accuracy: Estimate
-    confidence: float
-    labels: Labels
-    reading: Reading
-    class_names: Sequence[str]
-
-
 def estimate(
     answer: Answer,
+    reading: Reading,
+    probabilities: FloatArray,
+    labels: Labels,
+    class_names: Sequence[str] = (),
     positive: int | str | None = None,
     threshold: float | None = None,
     k: int | None = None,
@@ -340,16 +332,17 @@ def estimate(
     segments: Sequence[Any] | NDArray[Any] | None = None,
 ) -> Metrics:
     """Return the metrics that an answer implies; see `graphtemper.Recalibration.metrics`."""
-    size, classes = answer.probabilities.shape
+    size, classes = probabilities.shape
     if not size:
         raise InputError("only a result in memory has metrics; take it from recalibrate.")
     if positive is None and (threshold is not None or k is not None):
         raise errors.missing("a threshold and k need a class; pass positive= as well.")
-    chosen = None if positive is None else class_number(positive, answer.class_names, classes)
+    chosen = None if positive is None else class_number(positive, class_names, classes)
     threshold = None if threshold is None else check_unit(threshold, "threshold")
     k = None if k is None else check_integer(k, "k", 1, size)
     table = None if costs is None else checked_costs(costs, classes if chosen is None else 2)
-    job = _Job(answer, chosen, threshold, table)
+    known = answer, reading, probabilities, labels, class_names
+    job = _Job(*known, chosen, threshold, table)
     whole = job.measure(np.arange(size), k=k)
     if segments is not None:
         whole.segments.update(job.parts(np.asarray(segments)))
@@ -374,23 +367,25 @@ class _Job:
     def __init__(
         self,
         answer: Answer,
+        reading: Reading,
+        p: FloatArray,
+        labels: Labels,
+        class_names: Sequence[str],
         positive: int | None,
         threshold: float | None,
         costs: FloatArray | None,
     ) -> None:
-        p, self.labels, self.card = answer.probabilities, answer.labels, answer.reading.card
+        self.labels, self.card = labels, reading.card
         self.positive, self.threshold, self.costs = positive, threshold, costs
-        self.names = answer.class_names or range(p.shape[1])
+        self.names = class_names or range(p.shape[1])
         self.rng, self.classes = stream(0, "decisions"), p.shape[1]
         accuracy = before = answer.accuracy
         if self.labels.rows.size:
-            before = answer.reading.prior.estimate(METHOD)
-        spread = (log_odds(before.high) - log_odds(before.low)) / (2.0 * DEVIATIONS)
-        gap = float(np.hypot(log_odds(before.value) - log_odds(answer.confidence), spread))
-        prior = class_bias.expected(self.card, answer.reading.moved_fraction, gap, len(p))
+            before = reading.estimate
+        gap = float(np.hypot(before.centre - log_odds(answer.claimed), before.deviation))
+        prior = class_bias.expected(self.card, reading.moved_fraction, gap, len(p))
         # At the source temperature: few labels may have made the probabilities nearly flat.
-        relative = answer.temperature / self.card.temperature
-        self.logits = relative * np.log(np.maximum(p, np.finfo(np.float64).tiny))
+        self.logits = np.log(np.maximum(p, np.finfo(np.float64).tiny)) / answer.slope
         self.draws = posterior.draw(self.logits, accuracy, before, prior, self.labels, self.rng)
         self.known = np.full(len(p), -1)
         self.known[self.labels.rows] = self.labels.classes

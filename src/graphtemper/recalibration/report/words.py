@@ -153,7 +153,8 @@ _MEANINGS = {
 def causes(result: Recalibration) -> list[dict[str, Any]]:
     """Return the quantities that differ between source and target, with both values."""
     source, signals = result.reading.card.reference.evidence, result.signals
-    degrees = (float(np.expm1(value)) for value in (source.log_degree, signals["log_degree"]))
+    both = source.log_degree, signals.get("log_degree")
+    degrees = (None if value is None else float(np.expm1(value)) for value in both)
     gain = result.gains.get("signal")
     values = {
         "homophily": (source.homophily, signals.get("homophily")),

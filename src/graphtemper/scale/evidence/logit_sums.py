@@ -74,7 +74,7 @@ class LogitSums(NamedTuple):
         """Mean confidence as T -> 0, less than 1 where top logits tie."""
         return float(self.sums[1]) / self.moments.count
 
-    def evidence(self, homophily: float | None, log_degree: float) -> Evidence:
+    def evidence(self, homophily: float | None, log_degree: float | None) -> Evidence:
         """Return the evidence of the sums and of two statistics of the graph."""
         margin, _, confidence, confident, certain, *shares = self.sums / self.moments.count
         return Evidence(

@@ -37,7 +37,8 @@ from graphtemper.errors import InputError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
-from graphtemper.recalibration.reasons import Reason, sample_run
+from graphtemper.recalibration.reasons import Reason
+from graphtemper.recalibration.verdict import sample_run
 from graphtemper.scale.stored_graph import StoredWhole
 from graphtemper.scale.streaming import Pool
 from graphtemper.signals import evidence, receptive_field, sampling
