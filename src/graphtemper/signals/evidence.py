@@ -134,8 +134,10 @@ class Evidence:
             for key, value in asdict(self).items()
         }
 
-    def moved(self, nodes: int, links: int) -> Iterator[Evidence]:
+    def moved(self, nodes: int, links: int) -> Iterator[tuple[Evidence, bool]]:
         """Yield the evidence with each average moved by its standard error over a sample.
+
+        The second value says whether it is a covariance that moved, and with it the gains.
 
         The error of Cohen's kappa of m links is that of a correlation far from one.
         """
@@ -149,7 +151,8 @@ class Evidence:
                 changed = value - float(np.sqrt(value * (1.0 - value) / nodes))
             else:
                 changed = value + float(np.sqrt((1.0 - value**2) / max(links, 1)))
-            yield replace(self, **{name: changed})  # type: ignore[arg-type]
+            moved = replace(self, **{name: changed})  # type: ignore[arg-type]
+            yield moved, declared.averaged == "own error"
 
 
 class LogitSums(NamedTuple):
@@ -361,7 +364,7 @@ class Reference:
     @cached_property
     def signals(self) -> dict[str, float]:
         """The signals of the source itself, see `read`."""
-        return _signals(self.evidence, self, self.gains)
+        return signals_of(self.evidence, self, self.gains)
 
     @cached_property
     def readable(self) -> tuple[str, ...]:
@@ -410,12 +413,13 @@ def read(evidence: Evidence, reference: Reference, sampled: float = 0.0) -> dict
     """
     if evidence is reference.evidence:
         return dict(reference.signals)
-    return _signals(evidence, reference, gains(evidence, reference.evidence), sampled)
+    return signals_of(evidence, reference, gains(evidence, reference.evidence), sampled)
 
 
-def _signals(
+def signals_of(
     evidence: Evidence, reference: Reference, target: Gains | None, sampled: float = 0.0
 ) -> dict[str, float]:
+    """Return the signals of `read` from evidence whose gains are known."""
     of_logits = {
         "confidence": _log_odds(evidence.confidence),
         "confident share": _log_odds(evidence.confident_share),
