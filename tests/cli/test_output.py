@@ -8,12 +8,8 @@ import sys
 
 import pytest
 from rich.console import Console
-from tests.helpers import FEW_SHIFTS
 
-from graphtemper import SourceCard, csbm, shifts
-from graphtemper.card.atlas import LEVELS
 from graphtemper.cli import output
-from graphtemper.models import SIGN
 
 fcntl = pytest.importorskip("fcntl", reason="there are no terminals of this kind here")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -21,20 +17,9 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][;m]|\x1b\[[0-9;]*38;")
 JOB = ("target.npz", "--predict", "model.npz", "--card", "model.card.json")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("terminal")
-    settings = {"degree": 6, "snr": 1.0, "num_features": 6}
-    source = csbm.sample(400, homophily=0.8, seed=1, **settings)
-    model = SIGN(hops=1).fit(source, range(200))
-    model.save(place / "model.npz")
-    card = SourceCard.build(model, source, range(200, 400), compositions=0, shifts=FEW_SHIFTS)
-    card.save(place / "model.card.json")
-    source.save(place / "source.npz")
-    target = csbm.sample(400, homophily=0.7, seed=2, **settings)
-    shifts.noise(0.8)(target, 5).save(place / "target.npz")
-    (place / "nodes.txt").write_text("\n".join(map(str, range(200, 400))))
-    return place
+@pytest.fixture
+def folder(deployed):
+    return deployed[0]
 
 
 def surroundings(**extra):
@@ -70,22 +55,6 @@ def on_a_terminal(folder, *arguments, columns=80, **extra):
     return received.decode()
 
 
-def left_on_screen(received):
-    """Return the lines that remain at the end, without what a progress bar has erased."""
-    lines, row = [""], 0
-    for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", received):
-        if part == "\n":
-            row += 1
-            lines += [""] * (row == len(lines))
-        elif re.fullmatch(r"\x1b\[\d*A", part):
-            row -= int(part[2:-1] or 1)
-        elif part == "\x1b[2K":
-            lines[row] = ""
-        elif not ESCAPE.fullmatch(part) and part != "\r":
-            lines[row] += part
-    return [line.rstrip() for line in lines]
-
-
 def piped(folder, *arguments, **extra):
     return subprocess.run(
         [sys.executable, "-m", "graphtemper", *arguments],
@@ -97,41 +66,15 @@ def piped(folder, *arguments, **extra):
     )
 
 
-def test_recalibrate_on_80_columns(folder):
-    received = on_a_terminal(folder, "recalibrate", *JOB, "--out", "a.npz")
-    lines = left_on_screen(received)
-    assert max(map(len, lines)) <= 80
-    assert COLOUR.search(received)  # the verdict
-    words = ["Verdict", "Accuracy", "Confidence", "Temperature", "-"]
-    starts = [line.split()[0].rstrip(":") for line in lines if line and line[0] != " "]
-    assert starts[:5] == words
-    assert starts[-1] == "Written"
-    assert not any("measuring" in line for line in lines)  # the spinner has gone
-    # A wrapped sentence is indented.
-    first = lines.index(next(line for line in lines if line.startswith("- ")))
-    assert lines[first + 1].startswith("  ")
-
-
-def test_recalibrate_on_60_columns_without_colours(folder):
-    received = on_a_terminal(
-        folder, "recalibrate", *JOB, "--out", "b.npz", columns=60, NO_COLOR="1"
-    )
-    assert not COLOUR.search(received)
-    lines = left_on_screen(received)
-    assert max(map(len, lines)) <= 60
-    assert lines[0].startswith("Verdict: ")
-
-
-@pytest.mark.nightly
-def test_a_bar_leaves_nothing_behind(folder):
-    arguments = ("source.npz", "--predict", "model.npz", "--nodes", "nodes.txt", "--out", "c.json")
-    fewer = [word for family in set(LEVELS) - set(FEW_SHIFTS) for word in ("--exclude", family)]
-    received = on_a_terminal(folder, "card", "build", *arguments, *fewer)
-    assert "shifts" in ESCAPE.sub("", received)
-    lines = left_on_screen(received)
-    assert lines[0].startswith("SIGN: 2 classes")
-    assert "━" not in "".join(lines)
-    assert max(map(len, lines)) <= 80
+@pytest.mark.parametrize(("columns", "extra"), [(80, {}), (60, {"NO_COLOR": "1"})])
+def test_lines_fit_the_terminal(folder, tmp_path, columns, extra):
+    out = str(tmp_path / "a.npz")
+    received = on_a_terminal(folder, "recalibrate", *JOB, "--out", out, columns=columns, **extra)
+    assert bool(COLOUR.search(received)) == (not extra)
+    lines = re.split(r"[\r\n]+", ESCAPE.sub("", received).partition("Written")[0])
+    commands = [line for line in lines if line.startswith("  graphtemper ")]
+    assert max(len(line.rstrip()) for line in lines if line not in commands) <= columns
+    assert any(line.startswith("Verdict: ") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,9 @@ from graphtemper.monitor.snapshots import find_logits
 from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
-from graphtemper.scale.logits.logit_tables import LogitTables, read_logits
+from graphtemper.scale.logit_tables import LogitTables, read_logits
 from graphtemper.scale.stored_graph import load, moments_of
 from graphtemper.signals.evidence import Probe
-from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import cells, provenance
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
@@ -118,18 +117,6 @@ def write_cell(path):
     cells.finish(replace(CELL, title=path.stem), path.parent)
 
 
-def write_upstream(path):
-    masks = np.random.default_rng(0).integers(0, 3, (2, NODES))
-    names = ("train_masks", "val_masks", "test_masks")
-    np.savez(
-        path,
-        node_features=GRAPH.features,
-        node_labels=GRAPH.labels,
-        edges=GRAPH.edges.astype(np.int64),
-        **{name: masks == k for k, name in enumerate(names)},
-    )
-
-
 def write_tables(path):
     pq.write_table(pa.table({f"logit_{k}": z for k, z in enumerate(MODEL(GRAPH).T)}), path)
 
@@ -188,7 +175,6 @@ TARGETS = {
     "nodes.txt": Target(write_text("3\n17\n59\n"), lambda path: choose_nodes(GRAPH, path)),
     "edges.parquet": Target(lambda path: pq.write_table(pa.table(EDGES), path), read_edges),
     "features.parquet": Target(lambda path: pq.write_table(pa.table(COLUMNS), path), read_nodes),
-    "upstream.npz": Target(write_upstream, lambda path: datasets._convert(path, "any")),
     "cell.json": Target(write_cell, read_cell),
     "watch.sqlite": Target(write_log, read_log),
     "outcome.json": Target(

@@ -14,21 +14,8 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @pytest.fixture(scope="module")
-def torchmetrics():
-    """The calibration error of torchmetrics, as a function of arrays."""
-    import torch
-    from torchmetrics.functional.classification import multiclass_calibration_error
-
-    def measured(p, labels, bins, norm="l1"):
-        tensors = torch.from_numpy(p), torch.from_numpy(labels)
-        return float(multiclass_calibration_error(*tensors, p.shape[1], n_bins=bins, norm=norm))
-
-    return measured
-
-
-@pytest.fixture(scope="module")
 def torchmetrics_kernel():
-    """The same without its conversion to float32."""
+    """The calibration error of torchmetrics before its conversion to float32."""
     import torch
     from torchmetrics.functional.classification.calibration_error import _ce_compute
 
@@ -96,12 +83,11 @@ def test_every_multiple_of_every_width_falls_on_its_edge():
 
 @pytest.mark.parametrize("bins", [1, 10, 15])
 @pytest.mark.parametrize("num_classes", [2, 7])
-def test_against_torchmetrics(sample, torchmetrics, torchmetrics_kernel, bins, num_classes):
+def test_against_torchmetrics(sample, torchmetrics_kernel, bins, num_classes):
     p, labels = sample(0, n=3000, num_classes=num_classes)
     for norm, ours in (("l1", metrics.ece), ("max", metrics.mce)):
-        value = ours(p, labels, bins)
-        assert value == pytest.approx(torchmetrics(p, labels, bins, norm), rel=1e-4)
-        assert value == pytest.approx(torchmetrics_kernel(p, labels, bins, norm=norm), rel=1e-9)
+        peer = torchmetrics_kernel(p, labels, bins, norm=norm)
+        assert ours(p, labels, bins) == pytest.approx(peer, rel=1e-9)
 
 
 def test_debiased_ece_against_torchmetrics(sample, torchmetrics_kernel):
@@ -119,10 +105,6 @@ AT_ONE = np.array([[0.0, 1.0], [0.05, 0.95]] * 10), np.array([0, 1] * 10)
 @pytest.mark.parametrize("closed", ["right", "left"])
 def test_a_confidence_of_one_belongs_to_the_last_bin(closed):
     assert metrics.ece(*AT_ONE, bins=10, closed=closed) == pytest.approx(0.475)
-
-
-def test_torchmetrics_has_another_bin_for_a_confidence_of_one(torchmetrics):
-    assert torchmetrics(*AT_ONE, 10) == pytest.approx(0.525)
 
 
 def test_the_two_conventions_differ_on_an_edge():
@@ -312,9 +294,7 @@ ALL = [
     ("p", "labels", "error"),
     [
         ([[0.5, 0.5], [np.nan, 0.9]], [0, 1], "not-finite"),
-        ([[0.5, 0.5], [np.inf, 0.9]], [0, 1], "not-finite"),
         ([[0.5, 0.5], [-0.1, 1.1]], [0, 1], "range"),
-        ([[0.5, 0.5], [3.0, 5.0]], [0, 1], "range"),
         ([[0.5, 0.5], [0.4, 0.5]], [0, 1], "range"),
         ([0.5, 0.9], [0, 1], "shape"),
         ([[1.0], [1.0]], [0, 0], "shape"),
@@ -323,7 +303,6 @@ ALL = [
         (GOOD, [0, 2], "range"),
         (GOOD, [0, -1], "no-labels"),
         (GOOD, [0.0, 1.0], "wrong-type"),
-        ([[0.5, 0.5], [1.0]], [0, 1], "shape"),
         (GOOD, [[0], [0, 1]], "shape"),
     ],
 )
@@ -351,22 +330,11 @@ def test_rounding_of_single_precision_is_accepted():
     [
         (lambda: metrics.ece(GOOD, [0, 1], bins=0), "range"),
         (lambda: metrics.ece(GOOD, [0, 1], bins=2.5), "range"),
-        (lambda: metrics.ece(GOOD, [0, 1], bins=True), "range"),
-        (
-            lambda: metrics.ece(GOOD, [0, 1], scheme="x"),
-            "choice",
-        ),
+        (lambda: metrics.ece(GOOD, [0, 1], scheme="x"), "choice"),
         (lambda: metrics.ece(GOOD, [0, 1], closed="x"), "choice"),
-        (
-            lambda: metrics.classwise_ece(GOOD, [0, 1], closed="x"),
-            "choice",
-        ),
         (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5]), "wrong-type"),
         (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5, 0.5, 1]), "range"),
         (lambda: metrics.ece(GOOD, [0, 1], bins=10**12), "range"),
-        (lambda: metrics.classwise_ece(GOOD, [0, 1], bins=10**12), "range"),
-        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, [1]]), "shape"),
-        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=["0", "1"]), "wrong-type"),
     ],
 )
 def test_bad_options(call, error):

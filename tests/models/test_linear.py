@@ -105,16 +105,11 @@ def test_a_model_that_did_not_converge_says_so_after_loading(graph, tmp_path):
         ({"weights": None}, "damaged"),
         ({"header": np.array("not json")}, "damaged"),
         ({"header": np.array('{"format": "x"}')}, VersionError),
-        ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, "damaged"),
         ({"weights": np.zeros((1, 6, 3))}, "damaged"),
         ({"intercept": np.array([0, np.nan, 0])}, "damaged"),
         ({"weights": np.full((3, 6, 3), 1e300)}, "damaged"),
-        ({"intercept": np.full(3, 1e300)}, "damaged"),
-        ({"weights": np.zeros((3, 6, 0)), "intercept": np.zeros(0)}, "damaged"),
         ({"weights": np.zeros((3, 6, 1)), "intercept": np.zeros(1)}, "damaged"),
-        ({"weights": np.zeros((3, 0, 3))}, "damaged"),
         ({"header": np.array("[" * 100_000)}, "damaged"),
-        ({"header": np.array('{"a":' * 100_000)}, "damaged"),
     ],
 )
 def test_damaged_model_files(graph, tmp_path, change, error):
@@ -126,46 +121,35 @@ def test_damaged_model_files(graph, tmp_path, change, error):
         models.load(tmp_path / "m.npz")
 
 
-@pytest.mark.parametrize("kind", [SIGN, SGC])
 @pytest.mark.parametrize(
     "change",
     [
         {"hops": 10**9},
-        {"hops": 2.0},
-        {"hops": 2.5},
         {"hops": True},
-        {"operator": "evil"},
         {"operator": ["mean"]},
         {"C": "2"},
         {"max_iter": "abc"},
         {"tol": None},
         {"converged": 1},
-        {"converged": "..."},
         {"model": ["SIGN"]},
         {"surprise": 1},
+        "operator",
+        "converged",
     ],
 )
-def test_every_header_field_is_checked(graph, tmp_path, kind, change):
-    kind().fit(graph).save(tmp_path / "m.npz")
-    with np.load(tmp_path / "m.npz") as file:
-        arrays = dict(file)
-    header = json.loads(str(arrays["header"]))
-    write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header | change))})
-    with raises("damaged") as caught:
-        models.load(tmp_path / "m.npz")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("key", ["hops", "operator", "C", "max_iter", "tol", "model", "converged"])
-def test_every_header_field_is_required(graph, tmp_path, key):
+def test_every_header_field_is_checked_and_required(graph, tmp_path, change):
     SGC().fit(graph).save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz") as file:
         arrays = dict(file)
     header = json.loads(str(arrays["header"]))
-    header.pop(key)
+    if isinstance(change, str):
+        header.pop(change)
+    else:
+        header |= change
     write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header))})
-    with raises("damaged"):
+    with raises("damaged") as caught:
         models.load(tmp_path / "m.npz")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [SIGN, SGC])
@@ -173,18 +157,13 @@ def test_every_header_field_is_required(graph, tmp_path, key):
     "wrong",
     [
         {"hops": 2.5},
-        {"hops": "2"},
         {"hops": 10**9},
         {"C": "2"},
         {"C": np.nan},
-        {"max_iter": -1},
         {"max_iter": 0},
-        {"max_iter": 1.5},
         {"tol": np.nan},
-        {"tol": -1.0},
         {"tol": None},
         {"operator": "evil"},
-        {"operator": None},
     ],
 )
 def test_wrong_settings_are_refused_at_construction(kind, wrong):

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper import SourceCard, csbm, metrics, models, temperature
+from graphtemper import SourceCard, metrics, models, temperature
 from graphtemper.cli import app
 from graphtemper.errors import FileError, InputError
-from graphtemper.models import SIGN
 from graphtemper.monitor import Watch
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.log import VERDICTS
@@ -54,23 +53,6 @@ def test_the_command_leaves_log_page_and_metrics(folder, capsys, monkeypatch):
     again = json.loads(capsys.readouterr().out)
     assert again["added"] == again["missed"] == []
     assert again["kind"] == "graphs"
-
-
-def test_another_model_is_refused_with_and_without_new_snapshots(folder, day):
-    SIGN(hops=2).fit(day(1), np.arange(300)).save("other.npz")
-    words = ["monitor", "days", "--predict", "other.npz", "--card", "model.card.json"]
-    for _ in range(2):  # with new snapshots, and then without
-        with pytest.raises(InputError):
-            app(words, exit_on_error=False, result_action="return_value")
-        run()
-
-
-def test_the_columns_of_another_models_card_are_not_said_to_be_those_of_the_graph(folder, day):
-    wide = csbm.sample(300, 6, 0.8, 1.0, num_features=day(1).num_features + 3, seed=0)
-    SIGN(hops=1).fit(wide, np.arange(300)).save("other.npz")
-    words = ["monitor", "days", "--predict", "other.npz", "--card", "model.card.json"]
-    with pytest.raises(InputError):
-        app(words, exit_on_error=False, result_action="return_value")
 
 
 def test_output_for_people(folder, capsys):

@@ -168,3 +168,48 @@ def test_the_track_record_is_shown(standing):
     plain = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "1 of 2" in plain
     assert "Of 2 earlier snapshots with labels, 1 had their true accuracy" in plain
+
+
+def drawn(chart):
+    """Return the text and the marks of a chart, as Vega draws it."""
+    vl_convert = pytest.importorskip("vl_convert")
+    return vl_convert.vegalite_to_svg(chart | {"width": 300})
+
+
+def marks(chart):
+    return [layer["mark"]["type"] for layer in chart["layer"]]
+
+
+def test_one_snapshot_has_its_interval_and_no_plural(standing):
+    page = render(standing([replace(ENTRY, when="2026-05")]))
+    plain = " ".join(re.sub(r"<[^>]*>", "", page).split())
+    assert "over 1 snapshot, 2026-05 " in plain
+    assert "1 snapshots" not in plain
+    (interval, *_) = charts_of(page)["accuracy"]["layer"]
+    assert interval["mark"]["type"] == "rule"
+    assert interval["encoding"]["y2"] == {"field": "high"}
+    lengths = re.findall(r'<line[^>]*y2="(-?[\d.]+)"', drawn(charts_of(page)["accuracy"]))
+    assert max(abs(float(length)) for length in lengths) > 50
+
+
+def test_a_steady_temperature_does_not_look_like_a_cliff(standing):
+    answers = [replace(ENTRY, temperature=1.4445 + 0.0015 * k) for k in range(2)]
+    for shown in (answers, answers[:1]):
+        chart = charts_of(render(standing(shown)))["temperature"]
+        low, high = chart["layer"][0]["encoding"]["y"]["scale"]["domain"]
+        assert high - low > 0.25
+        ticks = {float(text) for text in re.findall(r">([\d.]+)</text>", drawn(chart))}
+        assert len(ticks) >= 3
+        assert ">temperature</text>" in drawn(chart)
+    wide = [replace(ENTRY, temperature=value) for value in (1.0, 5.0)]
+    domain = charts_of(render(standing(wide)))["temperature"]["layer"][0]["encoding"]["y"]["scale"]
+    assert domain["domain"] == pytest.approx([0.8, 5.2])
+
+
+def test_names_of_lines_stand_apart_and_over_everything(standing):
+    limits = {"source": 0.82, "accuracy<0.81": 0.81, "accuracy<0.5": 0.5}
+    chart = charts_of(render(standing([ENTRY] * 2, limits=limits)))["accuracy"]
+    assert marks(chart)[-6:] == ["text"] * 6
+    names = chart["layer"][-6:]
+    assert [layer["mark"]["dy"] for layer in names] == [-6, -6, 8, 8, -6, -6]
+    assert [layer["mark"].get("stroke") for layer in names] == ["var(--page)", None] * 3

@@ -13,61 +13,25 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 from tests.helpers import FEW_SHIFTS  # noqa: E402
 from torch.nn import Embedding, Linear, Module  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
-from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E402
+from torch_geometric.transforms import ToSparseTensor  # noqa: E402
 
-from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
+from graphtemper import Graph, SourceCard, recalibrate  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
-FEATURES, CLASSES, RELATIONS = 6, 3, 3
+from .data import (  # noqa: E402
+    CLASSES,
+    FEATURES,
+    attributed,
+    coded,
+    directed,
+    looped,
+    plain,
+    repeated,
+    some_loops,
+    weighted,
+)
 
-
-def plain():
-    return csbm.sample(
-        150, degree=6, homophily=0.8, snr=1.0, num_classes=CLASSES, num_features=FEATURES, seed=0
-    ).to_pyg()
-
-
-def directed():
-    data = plain()
-    data.edge_index = data.edge_index[:, torch.rand(data.num_edges) < 0.6]
-    return data
-
-
-def weighted(symmetric=False):
-    data = plain()
-    data.edge_weight = 0.1 + 3.0 * torch.rand(data.num_edges)
-    if symmetric:  # to_pyg lists one direction of every edge, then the other
-        half = data.num_edges // 2
-        data.edge_weight = data.edge_weight[:half].repeat(2)
-    return data
-
-
-def attributed():
-    data = directed()
-    data.edge_attr = torch.randn(data.num_edges, 2)
-    return data
-
-
-def coded():
-    data = directed()
-    data.edge_attr = torch.randint(4, (data.num_edges,))
-    return data
-
-
-def looped():
-    return AddSelfLoops()(plain())
-
-
-def some_loops():
-    data = plain()
-    data.edge_index = torch.cat([data.edge_index, torch.arange(7).repeat(2, 1)], dim=1)
-    return data
-
-
-def repeated():
-    data = plain()
-    data.edge_index = torch.cat([data.edge_index, data.edge_index[:, :200]], dim=1)
-    return data
+RELATIONS = 3
 
 
 def sparse(weights=False, remove=True):

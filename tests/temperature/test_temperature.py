@@ -167,14 +167,10 @@ RAGGED = [[0.0, 1.0], [0.0]]
     ("call", "error"),
     [
         (lambda: temperature.apply(RAGGED), "shape"),
-        (lambda: temperature.fit(RAGGED, [0, 1]), "shape"),
         (lambda: temperature.fit([[0.0, 1.0]], [[0], [0, 1]]), "shape"),
         (lambda: temperature.apply([[0.0, 1.0]] * 2, [[1.0], 1.0]), "shape"),
-        (lambda: temperature.mean_confidence([[0.0, 1.0]], [[1.0], 1.0]), "shape"),
         (lambda: temperature.match_confidence([[0.0, 1.0]], None), "wrong-type"),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], "0.8"), "wrong-type"),
         (lambda: temperature.match_confidence([[0.0, 1.0]], [0.8]), "wrong-type"),
-        (lambda: temperature.match_confidence(RAGGED, 0.8), "shape"),
         (lambda: temperature.apply(None), "wrong-type"),
     ],
 )

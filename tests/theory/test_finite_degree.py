@@ -224,28 +224,22 @@ def test_it_takes_milliseconds_of_processor_time():
 
 
 @pytest.mark.parametrize(
-    ("call", "name"),
+    "call",
     [
-        (lambda: finite_degree_temperature(0.5, 0.8, 1.0, 10.0), "h_target"),
-        (lambda: finite_degree_temperature([0.7, 0.4], 0.8, 1.0, 10.0), "h_target"),
-        (lambda: finite_degree_temperature(0.7, 0.5, 1.0, 10.0), "h_source"),
-        (lambda: finite_degree_temperature(0.7, [0.8, 0.9], 1.0, 10.0), "h_source"),
-        (lambda: finite_degree_temperature(0.7, 0.8, -1.0, 10.0), "snr"),
-        (lambda: finite_degree_temperature(0.7, 0.8, [1.0, 2.0], 10.0), "snr"),
-        (lambda: finite_degree_temperature(0.7, 0.8, 1.0, 0.0), "degree"),
-        (lambda: finite_degree_temperature(0.7, 0.8, 1.0, [0.5, -0.5]), "degree"),
-        (lambda: finite_degree_temperature(0.7, 0.8, 1.0, [1.0]), "isolated"),
-        (lambda: finite_degree_temperature(0.7, 0.8, 1.0, 10.0, degree_target=[]), "degree_target"),
-        (lambda: optimal_scale(np.nan, 1.0, 10.0), "h must be"),
-        (lambda: optimal_scale(0.9, 1.0, 1e5), "degree"),
-        (lambda: optimal_scale(0.8, 1.0, 1e10), "degree must be a mean of at most"),
-        (lambda: optimal_scale(1.0, 1e4, 10.0), "degree or snr is so large"),
-        (lambda: optimal_scale(1.0, 2000.0, 1.0, self_loop=True), "degree or snr is so large"),
-        (lambda: optimal_scale(0.7, 1e10, 10.0), "snr"),
-        (lambda: finite_degree_ece([0.6, 0.7], 0.8, 1.0, 10.0, temperature=[1, 2, 3]), "shapes"),
+        lambda: finite_degree_temperature([0.7, 0.4], 0.8, 1.0, 10.0),
+        lambda: finite_degree_temperature(0.7, 0.5, 1.0, 10.0),
+        lambda: finite_degree_temperature(0.7, [0.8, 0.9], 1.0, 10.0),
+        lambda: finite_degree_temperature(0.7, 0.8, [1.0, 2.0], 10.0),
+        lambda: finite_degree_temperature(0.7, 0.8, 1.0, [0.5, -0.5]),
+        lambda: finite_degree_temperature(0.7, 0.8, 1.0, [1.0]),
+        lambda: finite_degree_temperature(0.7, 0.8, 1.0, 10.0, degree_target=[]),
+        lambda: optimal_scale(np.nan, 1.0, 10.0),
+        lambda: optimal_scale(0.8, 1.0, 1e10),
+        lambda: optimal_scale(1.0, 2000.0, 1.0, self_loop=True),
+        lambda: finite_degree_ece([0.6, 0.7], 0.8, 1.0, 10.0, temperature=[1, 2, 3]),
     ],
 )
-def test_bad_input_names_the_argument(call, name):
+def test_arguments_outside_the_domain(call):
     with raises(("range", "shape")):
         call()
 

@@ -25,9 +25,11 @@ from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.paper import slope_grid
 
-SEEDS, REPEATED = 12, 2
+SEEDS = 12
+REPEATED = {"drawn shift": 2, "natural pair": 2, "paper point": slope_grid.SEEDS}
 STANDARD_ERRORS = 4.0
 NODES, FAR = 1500, 0.55
+POINT = ("slope", "ece", "ece_oracle", "ece_closed", "ece_finite")
 Numbers = dict[str, float]
 
 
@@ -67,7 +69,7 @@ def month(number: int, seed: int) -> Graph:
 def paper_point(seed: int) -> Numbers:
     """Measure the slope of Figure `fig:val` at the largest change of homophily."""
     (row,) = slope_grid.measured((seed,), (FAR,))
-    return {name: row[name] for name in ("slope", "ece", "ece_oracle")}
+    return {name: row[name] for name in POINT}
 
 
 def _scores(model: Any, target: Graph, card: SourceCard, nodes: Any) -> Numbers:
@@ -104,14 +106,12 @@ def allowed(folder: Path, name: str) -> dict[str, tuple[float, float]]:
     if name == "paper point":
         (point,) = select(provenance.load(folder / "slope.json")["rows"], h_target=FAR)
         seeds = slope_grid.SEEDS
-        found = {
-            key: (point[key], point[f"{key}_spread"]) for key in ("slope", "ece", "ece_oracle")
-        }
+        found = {name: (point[name], point[f"{name}_spread"]) for name in POINT}
     else:
         rows = select(provenance.load(folder / "sentinels.json")["rows"], sentinel=name)
         seeds = SEEDS
         found = {row["quantity"]: (row["mean"], row["spread"]) for row in rows}
-    errors = STANDARD_ERRORS * sqrt(1 / REPEATED + 1 / seeds)
+    errors = STANDARD_ERRORS * sqrt(1 / REPEATED[name] + 1 / seeds)
     return {key: (mean, errors * spread) for key, (mean, spread) in found.items()}
 
 

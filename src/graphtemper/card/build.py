@@ -43,7 +43,8 @@ from graphtemper.models.predictor import Predictor, check_repeatable, fingerprin
 from graphtemper.shifts import Shift
 from graphtemper.signals import evidence
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
+from graphtemper.signals.drift import DriftBaseline
+from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
 from graphtemper.signals.second_opinion import SecondOpinion, sketch_weights

@@ -42,7 +42,8 @@ from graphtemper.models.predictor import (
     predict,
     probe_graph,
 )
-from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
+from graphtemper.signals.drift import DriftBaseline
+from graphtemper.signals.evidence import Probe, Reference
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

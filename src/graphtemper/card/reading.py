@@ -33,10 +33,11 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, expect
 from graphtemper.card.response import Response
 from graphtemper.signals import evidence
-from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
+from graphtemper.signals.drift import column_sketch
+from graphtemper.signals.evidence import LEAD, Evidence, Reference
 from graphtemper.signals.gains import Gains
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.receptive_field import Sample
+from graphtemper.signals.sample import Sampled
 from graphtemper.signals.second_opinion import moved_accuracy
 
 ATLAS, USUAL = "atlas", "usual over-confidence"
@@ -275,11 +276,11 @@ def second_estimate(claimed: float, source: Reference, agreement: float | None) 
 def read(
     card: SourceCard,
     observation: Observation,
-    sample: Sample | None = None,
+    sampled: Sampled | None = None,
 ) -> Reading:
     r"""Measure an observation and compare it with the source.
 
-    With a ``sample``, perturbed passes are those of a sample of the nodes. The signals are
+    With ``sampled`` evidence, perturbed passes are those of a sample of the nodes. The signals are
     functions of a few averages, each with a standard error :math:`s_k` over the sampled nodes or
     links, and the answer's variance grows by
     :math:`\sum_k ( \eta(q + s_k e_k) - \eta(q) )^2`, where :math:`\eta` are the log-odds of the
@@ -302,13 +303,14 @@ def read(
             f"the card is for {card.num_classes} classes but the model gives "
             f"{observation.num_classes}."
         )
-    run = sample.observation if sample else None
-    measured = evidence.measure(observation, card.probe, run)
+    shown = None if sampled is None else sampled.evidence
+    measured = evidence.measure(observation, card.probe, shown)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
     reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
-    if sample is None:
+    if sampled is None:
         return reading
-    return replace(reading, sampled=sampling_variance(reading, sample.nodes.size, sample.num_links))
+    variance = sampling_variance(reading, sampled.num_nodes, int(sampled.worth))
+    return replace(reading, sampled=variance)
 
 
 def read_evidence(

@@ -109,13 +109,13 @@ class Watched:
         """The label of the Prometheus metrics."""
         return self.log.stem if self.name is None else self.name
 
-    def open(
+    def begin(
         self,
         names: Sequence[str],
         decisions: Asked,
         labels: Path | None = None,
         out: Path | None = None,
-    ) -> Opened:
+    ) -> Begun:
         """Refuse options that cannot be used, before anything is read; then read what is named."""
         from graphtemper import SourceCard
         from graphtemper.cli.arguments import read_nodes, resolve
@@ -170,10 +170,10 @@ class Watched:
         old = None
         if self.earlier is not None:
             old = read_earlier_file(self.earlier, None, source.num_classes)
-        return Opened(watch, model, found, old)
+        return Begun(watch, model, found, old)
 
 
-class Opened(NamedTuple):
+class Begun(NamedTuple):
     """What a run reads."""
 
     watch: Watch
@@ -203,7 +203,7 @@ def follow_snapshots(*snapshots: str, watched: Watched, decisions: Asked = NOTHI
         names; with --windows one graph. Without --predict, logits: Parquet, .npy, .npz with the key
         `logits`, folders of Parquet files (each one snapshot), or folders of those.
     """
-    watch, model, found, old = watched.open(snapshots, decisions)
+    watch, model, found, old = watched.begin(snapshots, decisions)
     before = len(watch.names)
     try:
         with progress(watched.as_json) as show:
@@ -252,7 +252,7 @@ def add_late_labels(
     """
     from graphtemper.recalibration.labelling import read_label_file
 
-    watch, model, found, old = watched.open(snapshots, decisions, labels, out)
+    watch, model, found, old = watched.begin(snapshots, decisions, labels, out)
     given: dict[int, int | None] | None = None
     if labels is not None:
         if watched.windows is not None:

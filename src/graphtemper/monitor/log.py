@@ -348,7 +348,7 @@ class Log:
     def _parsed(self, texts: Sequence[tuple[str, str]]) -> Content:
         """Return rows; refuse those of another card, kind or seed."""
         try:
-            rows = [(kind, dict(parse_json(text))) for kind, text in texts]
+            rows = [(kind, dict(parse_json(text or ""))) for kind, text in texts]
         except (TypeError, ValueError) as error:
             raise errors.damaged(f"{self.path} holds a damaged row; begin a new log.") from error
         if rows and rows[0][0] != "settings":

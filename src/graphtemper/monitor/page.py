@@ -35,7 +35,7 @@ _NEWEST_ROWS = 50
 # A missing value interrupts the line and does not affect the scale.
 _GAPS = "break-paths-filter-domains"
 _SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
-_TALL, _LOW = 260, 130  # heights of charts
+_TALL, _LOW, _NAME = 260, 130, 16  # heights of charts, and of the name of a line
 
 
 def render(standing: Standing) -> str:
@@ -151,7 +151,6 @@ def accuracy_chart(
         return layer("line", place, invalid=_GAPS, color=colour, **style)
 
     limit = at("limit", y)
-    name = {"x": {"value": "width"}, "y": limit, "text": {"field": "text", "type": "nominal"}}
     settled = [row["accuracy"] is not None for row in rows]
     # A layer without rows would have no extent. Abstentions have no estimate, and stand at the
     # confidence.
@@ -164,22 +163,54 @@ def accuracy_chart(
         ),
     ]
     replaced = any(row["first"] is not None for row in rows)
+    ends = {"x": x, "y": at("low", y), "y2": {"field": "high"}}
+    interval = layer("area", ends, color=BAND)
+    alone: list[Spec] = []
+    if len(rows) == 1:  # an area and lines need two
+        interval = layer("rule", ends, color=TRUTH, strokeWidth=3)
+        alone = [points("confidence", known, shape, color=BEFORE)] * any(settled)
     layers = [
-        layer("area", {"x": x, "y": at("low", y), "y2": {"field": "high"}}, color=BAND),
+        interval,
         trend("confidence", BEFORE, strokeDash=[5, 3]),
         layer("rule", {"y": limit}, lines, color=INK, strokeDash=[1, 3]),
-        layer("text", name, lines, align="right", dy=-6, color=MUTED),
         *([trend("first", MUTED, strokeWidth=1)] if replaced else []),
         trend("accuracy", TRUTH, strokeWidth=2),
+        *alone,
         *(some for some, shown in marked if shown),
         *_alarms(rules, x),
+        *_labels(rows, lines, limit),
     ]
     return sized(_TALL, {"data": {"values": rows}, "layer": layers})
 
 
+def _labels(rows: list[dict[str, Any]], lines: list[dict[str, Any]], y: Spec) -> list[Spec]:
+    """Return the names of horizontal lines, readable over others and apart from each other."""
+    keys = ("low", "high", "confidence")
+    values = [row[key] for row in rows for key in keys] + [line["limit"] for line in lines]
+    least = _NAME * (max(values) - min(values)) / _TALL
+    ordered = sorted(lines, key=lambda line: -float(line["limit"]))
+    layers, above = [], 2.0
+    for one in ordered:
+        # Under its line where the name of the line above it would be in the way.
+        below = above - one["limit"] < least
+        above = one["limit"] - least if below else one["limit"]
+        place = {"x": {"value": "width"}, "y": y, "text": {"field": "text", "type": "nominal"}}
+        style: Spec = {"align": "right", "dy": 8 if below else -6}
+        halo: Spec = {"stroke": "var(--page)", "strokeWidth": 4, "strokeJoin": "round"}
+        layers += [layer("text", place, [one], **style, **halo)]
+        layers += [layer("text", place, [one], **style, color=MUTED)]
+    return layers
+
+
 def line_chart(rows: list[dict[str, Any]], rules: list[dict[str, Any]], field: str) -> Spec:
     """Return a chart of one quantity over the snapshots, with gaps at missing values."""
-    x, y = _x(rows), {"type": "quantitative", "title": field, "scale": {"zero": False}}
+    values = [row[field] for row in rows if row[field] is not None] or [1.0]
+    middle = (min(values) + max(values)) / 2.0
+    # A tenth each way at least, so that nothing looks like a cliff.
+    half = max(0.55 * (max(values) - min(values)), 0.1 * middle)
+    scale = {"domain": [middle - half, middle + half], "nice": True, "zero": False}
+    axis = {"format": ".2~f", "tickCount": 4}
+    x, y = _x(rows), {"type": "quantitative", "title": field, "scale": scale, "axis": axis}
     tips = [tip("name", "Snapshot"), tip("when", "Date"), tip(field, field.capitalize(), ".3f")]
     place = {"x": x, "y": at(field, y), "tooltip": tips}
     line = layer("line", place, color=AFTER, point={"size": 25}, invalid=_GAPS)

@@ -45,6 +45,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import mixed
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.reading import Reading
 from graphtemper.graph.operators import multiply
@@ -55,7 +56,6 @@ from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import mixed
 
 PRIOR_NODES = 10.0
 """Weight of the source's shares, in nodes of the target."""

@@ -72,13 +72,10 @@ def test_diffusion_against_dense_matrices(delta):
     [
         (lambda: conformal.aps([[0.5, np.nan]]), "not-finite"),
         (lambda: conformal.aps([[2.0, -1.0]]), "range"),
-        (lambda: conformal.aps([[0.5, 0.9]]), "range"),
         (lambda: conformal.aps(np.empty((0, 3))), "empty"),
         (lambda: conformal.aps([[0.5, 0.5]], [0.1, 0.2]), "shape"),
-        (lambda: conformal.aps([[0.5, 0.5]], [1.5]), "range"),
         (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), "range"),
         (lambda: conformal.raps([[0.5, 0.5]], lam=-1.0), "range"),
-        (lambda: conformal.raps([[0.5, 0.5]], k_reg=1.5), "range"),
     ],
 )
 def test_bad_input_is_refused(call, error):
