@@ -13,7 +13,6 @@ import pytest
 from tests.helpers import check_refusal, command_environment, needs, run_command
 
 from graphtemper import cli, csbm
-from graphtemper._core.safe_reading import sealed
 from graphtemper.errors import GraphTemperWarning
 
 GRAPH = "graphs/g.npz"
@@ -65,7 +64,7 @@ def cell(folder, title, rows, graphs=None, **head):
     (folder / "cells").mkdir(exist_ok=True)
     content = graph_names.content(*graphs)
     code = {"uses": [], "code": key()}
-    text = sealed({"compositions": 10, "content": content, **code, "rows": rows, **head})
+    text = json.dumps({"compositions": 10, "content": content, **code, "rows": rows, **head})
     (folder / "cells" / f"{title}.json").write_text(text)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from graphtemper import calibrators
-from graphtemper.calibrators.base import Calibrator
+from graphtemper.calibrators import Calibrator
 from graphtemper_research import baselines, benches, numbers, retrained
 from graphtemper_research.gats.systems import systems
 from graphtemper_research.harness.outcome import read_outcome, write_text

@@ -11,10 +11,11 @@ No module here imports torch before a method that needs it is used.
 
 from __future__ import annotations
 
-from graphtemper.calibrators.base import Calibrator, TemperatureCalibrator
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need, TemperatureCalibrator
 from graphtemper.calibrators.cagcn import CaGCN
 from graphtemper.calibrators.checking import check
 from graphtemper.calibrators.gats import GATS
+from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.stac import STAC
 from graphtemper.calibrators.temperature_scaling import TemperatureScaling
 
@@ -24,8 +25,14 @@ __all__ = [
     "STAC",
     "CaGCN",
     "Calibrator",
+    "Inputs",
+    "Labelled",
+    "Need",
+    "NetworkCalibrator",
+    "Stop",
     "TemperatureCalibrator",
     "TemperatureScaling",
+    "Training",
     "check",
 ]
 

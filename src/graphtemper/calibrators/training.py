@@ -1,4 +1,7 @@
-"""Training of the networks of graph calibrators: Adam with early stopping."""
+"""Training of the networks of graph calibrators: Adam with early stopping.
+
+A public module, for networks of one's own; it needs torch.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,20 @@ from torch import Tensor
 
 from graphtemper import errors
 from graphtemper.calibrators.base import fold_numbers
+from graphtemper.calibrators.torch_sparse import product, threads_for
+
+__all__ = [
+    "Part",
+    "Problem",
+    "Schedule",
+    "dropped",
+    "glorot",
+    "product",
+    "threads_for",
+    "train_in_folds",
+    "train_until",
+    "zeros",
+]
 
 Parameters = list[Tensor]
 Rows = NDArray[np.int64]

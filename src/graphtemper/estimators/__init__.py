@@ -16,8 +16,9 @@ estimator            reads at the target                         carries
 from __future__ import annotations
 
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.atc import ATC
-from graphtemper.estimators.base import Estimator
+from graphtemper.estimators.base import Carried, Estimator, correct, share_estimate
 from graphtemper.estimators.checking import check
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE
@@ -28,8 +29,12 @@ __all__ = [
     "COT",
     "GDE",
     "AverageConfidence",
+    "Carried",
     "DoC",
     "Estimate",
     "Estimator",
+    "HasParameters",
     "check",
+    "correct",
+    "share_estimate",
 ]

@@ -12,8 +12,18 @@ from graphtemper.errors import InputError, VersionError
 from graphtemper.models import linear, saved
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
 from graphtemper.models.passes import Passes, ProjectedPasses, linear_passes
+from graphtemper.models.predictor import Predictor
 
-__all__ = ["SGC", "SIGN", "Passes", "ProjectedPasses", "linear_passes", "load"]
+__all__ = [
+    "SGC",
+    "SIGN",
+    "LinearGNN",
+    "Passes",
+    "Predictor",
+    "ProjectedPasses",
+    "linear_passes",
+    "load",
+]
 
 
 def load(path: str | os.PathLike[str]) -> LinearGNN:

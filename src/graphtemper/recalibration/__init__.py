@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from graphtemper.recalibration.diagnosis import diagnosis as diagnose
 from graphtemper.recalibration.job import recalibrate
 from graphtemper.recalibration.result import Recalibration
 
-__all__ = ["Recalibration", "recalibrate"]
+__all__ = ["Recalibration", "diagnose", "recalibrate"]

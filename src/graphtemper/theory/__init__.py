@@ -17,7 +17,12 @@ from graphtemper.theory.closed_forms import (
     slope_self_loop,
     temperature_covariate,
 )
-from graphtemper.theory.finite_degree import finite_degree_temperature
+from graphtemper.theory.finite_degree import (
+    finite_degree_accuracy,
+    finite_degree_ece,
+    finite_degree_temperature,
+    optimal_scale,
+)
 from graphtemper.theory.gaussian import (
     mean_abs_logit,
     population_accuracy,
@@ -29,8 +34,11 @@ from graphtemper.theory.gaussian import (
 __all__ = [
     "aggregated_moments",
     "ece_bound",
+    "finite_degree_accuracy",
+    "finite_degree_ece",
     "finite_degree_temperature",
     "mean_abs_logit",
+    "optimal_scale",
     "optimal_temperature",
     "population_accuracy",
     "population_ece",

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.helpers import raises
 
 from graphtemper.calibrators import TemperatureScaling
 from graphtemper_research.baselines.ensemble_temperature import (
@@ -42,8 +41,3 @@ def test_the_brier_loss_is_minimised_for_float32_logits_too(sample):
     z, y = sample(500, 3, scale=4.0)
     ets = EnsembleTemperature("brier").fit(z.astype(np.float32), y)
     assert ets.temperature_ == pytest.approx(4.0, rel=0.3)
-
-
-def test_bad_arguments_are_named():
-    with raises("choice"):
-        EnsembleTemperature("l2")

@@ -1,7 +1,6 @@
 """Histogram binning: bins of equal size that hold frequencies."""
 
 import numpy as np
-from tests.helpers import raises
 
 from graphtemper import temperature
 from graphtemper_research.baselines import HistogramBinning
@@ -19,8 +18,3 @@ def test_bins_are_equally_large_and_hold_frequencies(sample):
         means = np.bincount(index, y == k) / sizes
         np.testing.assert_allclose(means, histogram.frequencies_[k])
     assert inner_edges(np.ones(5), 4).size == 0
-
-
-def test_bad_arguments_are_named():
-    with raises("range"):
-        HistogramBinning(bins=0)

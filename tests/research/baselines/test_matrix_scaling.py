@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.helpers import raises
 
 from graphtemper_research.baselines import (
     Dirichlet,
@@ -36,8 +35,3 @@ def test_the_unit_of_the_logits_does_not_matter(scale, method, sample):
     z, y = sample(200, 3)
     expected = method.fit(z, y).transform(z)
     np.testing.assert_allclose(method.fit(scale * z, y).transform(scale * z), expected, atol=1e-6)
-
-
-def test_bad_arguments_are_named():
-    with raises("range"):
-        MatrixScaling(off_diagonal=float("nan"))

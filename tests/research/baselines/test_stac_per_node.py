@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from tests.helpers import raises
 
 from graphtemper import stac, temperature
 from graphtemper.signals.observation import Observation
@@ -96,8 +95,6 @@ def test_per_node_temperatures_are_the_formula(observation, threshold):
     assert ablation.signals == ("entropy", "margin")
     assert ablation.weights.shape == (2,)
     assert ablation.loss >= result.loss
-    with raises("choice"):
-        stac_per_node.node_temperatures(observation, threshold, signals="structure")
 
 
 def test_constant_signals_are_zero(model, threshold, graph):

@@ -1,7 +1,6 @@
 """Vector scaling: derivatives, optimum, and recovery of known scales."""
 
 import numpy as np
-from tests.helpers import raises
 
 from graphtemper import temperature
 from graphtemper_research.baselines import VectorScaling
@@ -35,8 +34,3 @@ def test_vector_scaling_recovers_the_scale_and_shift_of_each_class(sample):
     without = VectorScaling(bias=False).fit(z / scale, y)
     assert (without.shift_ == 0).all()
     np.testing.assert_allclose(without.scale_, scale, rtol=0.05)
-
-
-def test_bad_arguments_are_named():
-    with raises("range"):
-        VectorScaling(penalty=-1.0)

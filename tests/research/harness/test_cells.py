@@ -7,7 +7,6 @@ from itertools import count
 import pytest
 from tests.helpers import raises
 
-from graphtemper._core.safe_reading import sealed
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.trials.trial import SCORES, scored
@@ -44,7 +43,6 @@ def test_a_finished_cell_is_not_measured_again(finish, tmp_path):
     assert times == 1
     assert (first["wall_seconds"], first["cpu_seconds"]) == (2.0, 2.0)
     stored = json.loads((tmp_path / "cell.json").read_text())
-    assert stored.pop("crc32")
     assert stored == first
     assert finish() == (first, 1)
     assert finish(HEAD | {"seed": 2})[1] == 2  # another protocol
@@ -77,15 +75,8 @@ def test_a_damaged_cell_is_measured_again(finish, tmp_path, damage):
     first, _ = finish()
     cell = json.loads(json.dumps(first))
     damage(cell)
-    (tmp_path / "cell.json").write_text(sealed(cell))
+    (tmp_path / "cell.json").write_text(json.dumps(cell))
     assert finish() == (first, 2)
-
-
-def test_a_cell_with_another_digit_is_measured_again(finish, tmp_path):
-    first, _ = finish()
-    first["rows"][0]["ece"] += 0.1
-    (tmp_path / "cell.json").write_text(json.dumps(json.loads(sealed(first)) | {"crc32": "0" * 8}))
-    assert finish()[1] == 2
 
 
 @pytest.mark.parametrize("text", ['{"schema": ', "", "[]", "7", "[" * 100_000, "\0"])
@@ -140,7 +131,7 @@ def test_a_case_of_a_trial_can_be_pickled():
     assert isinstance(work, partial)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '["crc32"]', '{"schema": "test/1", "crc32": "0"}'])
+@pytest.mark.parametrize("text", ["{", "[]", '["rows"]'])
 def test_a_damaged_cell_is_named_where_finished_ones_are_collected(finish, tmp_path, text):
     cell, _ = finish()
     (tmp_path / "cells").mkdir()

@@ -10,13 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from graphtemper import Estimate, Observation
-from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, share_estimate
-from graphtemper.models import SGC, SIGN
-from graphtemper.models.predictor import Predictor
+from graphtemper.estimators import Carried, HasParameters, share_estimate
+from graphtemper.models import SGC, SIGN, Predictor
 from graphtemper_research.baselines.importance import learned
-from graphtemper_research.harness.numeric import stream
+from graphtemper_research.harness.numeric import FloatArray, stream
 
 Classes = NDArray[np.intp]
 
@@ -61,7 +58,7 @@ class AgreementLine(HasParameters):
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Train the second learners, and measure accuracies and agreements at the source."""
-        truth = check_labels(labels, source.num_nodes, source.num_classes)
+        truth = np.asarray(labels)
         order = stream(source.seed, "second learners").permutation(source.num_nodes)
         train, test = np.array_split(order, 2)
         every = np.full(source.graph.num_nodes, -1)

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import Estimate, Observation
-from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, share_estimate
+from graphtemper.estimators import Carried, HasParameters, share_estimate
 from graphtemper_research.baselines.importance import density_ratio, learned, representation
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class CBPE(HasParameters):
@@ -50,7 +49,7 @@ class CBPE(HasParameters):
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Keep the source's probabilities and labels."""
-        truth = check_labels(labels, source.num_nodes, source.num_classes)
+        truth = np.asarray(labels)
         self.probabilities_, self.labels_ = source.probabilities, truth.astype(np.float64)
         return self
 

@@ -9,19 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import errors, temperature
-from graphtemper._core.checks import (
-    FloatArray,
-    check_fraction,
-    check_integer,
-    check_non_negative,
-    check_positive,
-)
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
-from graphtemper.calibrators.conformal import aps, threshold
-from graphtemper.graph import Graph, Nodes
-from graphtemper.graph.operators import operator
-from graphtemper_research.harness.numeric import stream
+from graphtemper import conformal, errors, temperature
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
+from graphtemper.graph import Graph, Nodes, operator
+from graphtemper_research.harness.numeric import FloatArray, stream
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -116,18 +107,18 @@ class CFGNN(Calibrator):
         randomised: bool = False,
         seed: int = 0,
     ) -> None:
-        self.level = check_fraction(level, "level")
-        self.weight = check_non_negative(weight, "weight")
-        self.target = check_non_negative(target, "target")
-        self.smoothing = check_positive(smoothing, "smoothing")
-        self.warm = check_integer(warm, "warm", 0)
-        self.hidden = check_integer(hidden, "hidden", 1)
-        self.dropout = check_fraction(dropout, "dropout")
-        self.lr = check_positive(lr, "lr")
-        self.weight_decay = check_non_negative(weight_decay, "weight_decay")
-        self.epochs = check_integer(epochs, "epochs", 1)
+        self.level = level
+        self.weight = weight
+        self.target = target
+        self.smoothing = smoothing
+        self.warm = warm
+        self.hidden = hidden
+        self.dropout = dropout
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.epochs = epochs
         self.randomised = randomised
-        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
+        self.seed = seed
 
     def sets(
         self,
@@ -141,7 +132,7 @@ class CFGNN(Calibrator):
         return np.asarray(self._scores(p, "predict") <= self.threshold_)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.calibrators.torch_sparse import threads_for
+        from graphtemper.calibrators.training import threads_for
 
         if labelled.nodes.size < 8:
             raise errors.too_few(
@@ -159,13 +150,13 @@ class CFGNN(Calibrator):
             self.parameters_, self.epoch_ = self._trained(context, labels, fit, roles)
         scores = self._scores(self._corrected(self.parameters_, context), "fit")
         rows = roles.threshold
-        self.threshold_ = float(threshold(scores[rows, labels[rows]], self.level))
+        self.threshold_ = float(conformal.threshold(scores[rows, labels[rows]], self.level))
 
     def _scores(self, p: FloatArray, stage: str) -> FloatArray:
         """Return the APS score of each class; labelled and new nodes draw other numbers."""
         if not self.randomised:
-            return aps(p)
-        return aps(p, stream(self.seed, f"cf-gnn {stage}").random(len(p)))
+            return conformal.aps(p)
+        return conformal.aps(p, stream(self.seed, f"cf-gnn {stage}").random(len(p)))
 
     def _roles(self, nodes: NDArray[np.int64]) -> Roles:
         mixed = stream(self.seed, "cf-gnn roles").permutation(nodes)
@@ -219,14 +210,13 @@ class CFGNN(Calibrator):
 
     def _set_size(self, p: FloatArray, labels: NDArray[np.int64], roles: Roles) -> float:
         scores, rows = self._scores(p, "choose"), roles.imitate
-        limit = threshold(scores[rows, labels[rows]], self.level)
+        limit = conformal.threshold(scores[rows, labels[rows]], self.level)
         return float((scores[roles.measure] <= limit).sum(axis=1).mean())
 
     def _logits(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators.torch_sparse import product
-        from graphtemper.calibrators.training import dropped
+        from graphtemper.calibrators.training import dropped, product
 
         first, first_bias, second, second_bias = parameters
         matrix = context.operator

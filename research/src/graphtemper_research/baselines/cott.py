@@ -7,13 +7,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper import Estimate, Observation
-from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, correct, share_estimate
+from graphtemper import Estimate, Observation, signals
+from graphtemper.estimators import Carried, HasParameters, correct, share_estimate
 from graphtemper.estimators.transport import transport
-from graphtemper.signals import pointwise
 from graphtemper_research.baselines.importance import learned
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class COTT(HasParameters):
@@ -52,15 +50,15 @@ class COTT(HasParameters):
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Count the classes, and set the threshold that gives the source's accuracy."""
-        truth = check_labels(labels, source.num_nodes, source.num_classes)
+        truth = np.asarray(labels)
         self.shares_ = np.bincount(truth, minlength=source.num_classes) / truth.size
         scores = transport(source.probabilities, self.shares_)[1]
         accuracy = float(correct(source, labels).mean())
-        self.threshold_ = pointwise.atc_threshold(scores, accuracy)
+        self.threshold_ = signals.atc_threshold(scores, accuracy)
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the fraction of target nodes at or above the threshold."""
         scores = transport(target.probabilities, learned(self, "shares_"))[1]
-        share = pointwise.atc_share(scores, self.threshold_)
+        share = signals.atc_share(scores, self.threshold_)
         return share_estimate(share, target.num_nodes, "COTT")

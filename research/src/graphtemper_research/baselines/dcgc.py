@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_integer, check_non_negative, check_positive
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
+from graphtemper_research.harness.numeric import FloatArray
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -73,17 +73,22 @@ class DCGC(Calibrator):
         patience: int = 50,
         seed: int = 0,
     ) -> None:
-        self.alpha = check_positive(alpha, "alpha")
-        self.beta = check_non_negative(beta, "beta")
-        self.lr = check_positive(lr, "lr")
-        self.weight_decay = check_non_negative(weight_decay, "weight_decay")
-        self.epochs = check_integer(epochs, "epochs", 1)
-        self.patience = check_integer(patience, "patience", 1)
-        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
+        self.alpha = alpha
+        self.beta = beta
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.patience = patience
+        self.seed = seed
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.calibrators.torch_sparse import threads_for
-        from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
+        from graphtemper.calibrators.training import (
+            Part,
+            Problem,
+            Schedule,
+            threads_for,
+            train_until,
+        )
         from graphtemper_research.models.losses import cross_entropy
 
         context = self._context(inputs)

@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from graphtemper import Estimate, Observation, temperature
-from graphtemper._core.checks import FloatArray, check_fraction
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, correct, share_estimate
+from graphtemper.estimators import Carried, HasParameters, correct, share_estimate
 from graphtemper_research.baselines.importance import learned, representation
-from graphtemper_research.harness.numeric import stream
+from graphtemper_research.harness.numeric import FloatArray, stream
 
 Classes = NDArray[np.intp]
 _STEPS = 200
@@ -53,7 +51,7 @@ class Dis2(HasParameters):
     classes_: Classes
 
     def __init__(self, delta: float = 0.05) -> None:
-        self.delta = check_fraction(delta, "delta")
+        self.delta = delta
 
     @property
     def carries(self) -> Carried:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import LinearConstraint, minimize, minimize_scalar
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_choice
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
+from graphtemper_research.harness.numeric import FloatArray
 
 Loss = Literal["nll", "brier"]
 # Keeps the order of the classes where the uniform part would otherwise take all the weight.
@@ -54,7 +54,7 @@ class EnsembleTemperature(Calibrator):
     differs = 'default loss is the NLL, as in GATS; the authors\' code is loss="brier"'
 
     def __init__(self, loss: Loss = "nll") -> None:
-        self.loss: Loss = check_choice(loss, get_args(Loss), "loss")
+        self.loss: Loss = loss
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         logits, labels = inputs.logits[labelled.nodes], labelled.labels

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import errors, temperature
-from graphtemper._core.checks import (
-    FloatArray,
-    check_choice,
-    check_fraction,
-    check_integer,
-    check_non_negative,
-)
-from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.graph.operators import operator
+from graphtemper.calibrators import Inputs, Labelled, NetworkCalibrator, Stop, Training
+from graphtemper.graph import operator
+from graphtemper_research.harness.numeric import FloatArray
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -140,18 +133,16 @@ class GETS(NetworkCalibrator):
         stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
-        self.scale: Scale = check_choice(scale, get_args(Scale), "scale")
+        self.scale: Scale = scale
         self.granularity = self.scale
         self.preserves_argmax = self.scale == "node"
-        for expert in experts:
-            check_choice(expert, EXPERTS, "experts")
         self.experts = experts
-        self.active = check_integer(active, "active", 1, len(experts))
-        self.hidden = check_integer(hidden, "hidden", 1)
-        self.feature_width = check_integer(feature_width, "feature_width", 1)
-        self.degree_width = check_integer(degree_width, "degree_width", 1)
-        self.dropout = check_fraction(dropout, "dropout")
-        self.balance = check_non_negative(balance, "balance")
+        self.active = active
+        self.hidden = hidden
+        self.feature_width = feature_width
+        self.degree_width = degree_width
+        self.dropout = dropout
+        self.balance = balance
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
     _drawn: Gate
@@ -227,7 +218,7 @@ class GETS(NetworkCalibrator):
         """Return the projected features of the gate, and of each expert (empty if unused)."""
         import torch
 
-        from graphtemper.calibrators.torch_sparse import product
+        from graphtemper.calibrators.training import product
 
         read = [i for i, expert in enumerate(self.experts) if "features" in expert.split("+")]
         layers = [parameters[:2], *(self._own(parameters, i)[:2] for i in read)]
@@ -248,8 +239,7 @@ class GETS(NetworkCalibrator):
         """Return what every expert says of every node, (N, experts, outputs)."""
         import torch
 
-        from graphtemper.calibrators.torch_sparse import product
-        from graphtemper.calibrators.training import dropped
+        from graphtemper.calibrators.training import dropped, product
 
         matrix, hidden, first_biases, last, last_biases = context.operator, [], [], [], []
         for index, expert in enumerate(self.experts):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_integer
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
-from graphtemper.metrics.binned import bin_index
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
+from graphtemper_research.harness.numeric import FloatArray, bin_index
 
 
 class HistogramBinning(Calibrator):
@@ -45,14 +44,14 @@ class HistogramBinning(Calibrator):
     reference = "Zadrozny and Elkan, ICML 2001"
 
     def __init__(self, bins: int = 20) -> None:
-        self.bins = check_integer(bins, "bins", 1)
+        self.bins = bins
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         p = temperature.apply(inputs.logits[labelled.nodes])
         self.edges_, self.frequencies_ = [], []
         for k in range(p.shape[1]):
             edges = np.concatenate([[0.0], inner_edges(p[:, k], self.bins), [1.0]])
-            index = bin_index(p[:, k], edges, closed="right")
+            index = bin_index(p[:, k], edges, "right")
             count = np.bincount(index, minlength=edges.size - 1)
             hits = np.bincount(index[labelled.labels == k], minlength=edges.size - 1)
             self.edges_.append(edges)
@@ -62,7 +61,7 @@ class HistogramBinning(Calibrator):
         p = temperature.apply(inputs.logits)
         binned = np.empty_like(p)
         for k, (edges, frequencies) in enumerate(zip(self.edges_, self.frequencies_, strict=True)):
-            binned[:, k] = frequencies[bin_index(p[:, k], edges, closed="right")]
+            binned[:, k] = frequencies[bin_index(p[:, k], edges, "right")]
         empty = binned.sum(axis=1) == 0.0
         binned[empty] = p[empty]
         return np.asarray(binned / binned.sum(axis=1, keepdims=True))

@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from graphtemper import Estimate, Observation, errors, temperature
-from graphtemper._core.checks import FloatArray, check_integer, check_positive
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, correct, share_estimate
-from graphtemper.graph.operators import multiply, operator
-from graphtemper.metrics.binned import bin_index, equal_width_edges
-from graphtemper.signals import pointwise
+from graphtemper import Estimate, Observation, errors, signals, temperature
+from graphtemper.estimators import Carried, HasParameters, correct, share_estimate
+from graphtemper.graph import operator
+from graphtemper_research.harness.numeric import FloatArray, bin_index
 
 # A domain classifier that is sure makes weights without a bound.
 LARGEST_LOG_WEIGHT = 4.0
@@ -49,7 +46,7 @@ class ImportanceWeighted(HasParameters):
     accuracies_: FloatArray
 
     def __init__(self, bins: int = 10) -> None:
-        self.bins = check_integer(bins, "bins", 1)
+        self.bins = bins
 
     @property
     def carries(self) -> Carried:
@@ -72,8 +69,8 @@ class ImportanceWeighted(HasParameters):
         return share_estimate(value, target.num_nodes, "importance-weighted")
 
     def _index(self, observation: Observation) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-        confidence = pointwise.confidence(observation.probabilities)
-        return np.asarray(bin_index(confidence, equal_width_edges(self.bins), closed="left"))
+        confidence = signals.confidence(observation.probabilities)
+        return np.asarray(bin_index(confidence, np.arange(self.bins + 1) / self.bins, "left"))
 
 
 class Mandoline(HasParameters):
@@ -107,7 +104,7 @@ class Mandoline(HasParameters):
     edges_: list[FloatArray]
 
     def __init__(self, ridge: float = 1e-3) -> None:
-        self.ridge = check_positive(ridge, "ridge")
+        self.ridge = ridge
 
     @property
     def carries(self) -> Carried:
@@ -164,9 +161,9 @@ def _sliced(observation: Observation) -> list[FloatArray]:
     """Return what slices are thirds of: confidence, degree and support by neighbours."""
     p, nodes = observation.probabilities, observation.nodes
     every = temperature.apply(observation.all_logits, observation.temperature)
-    support = multiply(operator(observation.graph, "mean"), every)[nodes, observation.predictions]
+    support = (operator(observation.graph, "mean") @ every)[nodes, observation.predictions]
     return [
-        pointwise.confidence(p),
+        signals.confidence(p),
         observation.graph.degrees[nodes].astype(np.float64),
         np.asarray(support),
     ]
@@ -180,7 +177,7 @@ def representation(observation: Observation) -> FloatArray:
     """
     logits, nodes = observation.all_logits / observation.temperature, observation.nodes
     centred = logits - logits.mean(axis=1, keepdims=True)
-    around = multiply(operator(observation.graph, "mean"), centred)[nodes]
+    around = (operator(observation.graph, "mean") @ centred)[nodes]
     degree = np.log1p(observation.graph.degrees[nodes])[:, None]
     return np.concatenate([centred[nodes], around, degree], axis=1)
 

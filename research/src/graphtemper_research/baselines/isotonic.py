@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
 from graphtemper_research.harness.numeric import FloatArray
 
 Curve = tuple[FloatArray, FloatArray]

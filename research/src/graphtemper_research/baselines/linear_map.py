@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from graphtemper import temperature
-from graphtemper.calibrators.base import fold_numbers
 from graphtemper.errors import NotIdentifiableError
-from graphtemper_research.harness.numeric import FloatArray
+from graphtemper_research.harness.numeric import FloatArray, stream
 
 Labels = NDArray[np.intp]
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -171,7 +170,10 @@ def start_temperature(inputs: FloatArray, labels: Labels) -> float:
 
 def chosen_strength(inputs: FloatArray, labels: Labels, seed: int) -> float:
     """Return the strength (of both penalties) with the lowest held-out NLL in five folds."""
-    folds = fold_numbers(len(labels), FOLDS, seed)
+    folds = np.empty(len(labels), np.int64)
+    folds[stream(seed, "calibration folds").permutation(len(labels))] = (
+        np.arange(len(labels)) % FOLDS
+    )
     losses = np.zeros(len(STRENGTHS))
     for fold in range(int(folds.max()) + 1):
         held = folds == fold

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import Estimate, Observation, temperature
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, correct, fitted, share_estimate
+from graphtemper.estimators import Carried, HasParameters, correct, share_estimate
+from graphtemper_research.baselines.importance import learned
 from graphtemper_research.harness.numeric import FloatArray
 
 
@@ -31,7 +31,7 @@ class _Proportional(HasParameters, ABC):
     @property
     def carries(self) -> Carried:
         """Source accuracy and score."""
-        return {"accuracy": fitted(self, "accuracy_"), "score": fitted(self, "score_")}
+        return {"accuracy": float(learned(self, "accuracy_")), "score": self.score_}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Measure accuracy and score at the source."""
@@ -41,7 +41,7 @@ class _Proportional(HasParameters, ABC):
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the source accuracy times the ratio of the scores."""
-        accuracy, score = fitted(self, "accuracy_"), fitted(self, "score_")
+        accuracy, score = float(learned(self, "accuracy_")), self.score_
         value = accuracy * self.measure(target) / score
         return share_estimate(value, target.num_nodes, self.method)
 

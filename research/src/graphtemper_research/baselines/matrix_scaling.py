@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
-from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
 from graphtemper_research.baselines.linear_map import chosen_strength, fit_full
+from graphtemper_research.harness.numeric import FloatArray, one_blas_thread
 
 
 class MatrixScaling(Calibrator):
@@ -52,11 +51,8 @@ class MatrixScaling(Calibrator):
     def __init__(
         self, off_diagonal: float | None = None, intercept: float | None = None, seed: int = 0
     ) -> None:
-        for name, value in (("off_diagonal", off_diagonal), ("intercept", intercept)):
-            if value is not None:
-                check_non_negative(value, name)
         self.off_diagonal, self.intercept = off_diagonal, intercept
-        self.seed = check_integer(seed, "seed", 0)
+        self.seed = seed
 
     def _scores(self, logits: FloatArray) -> FloatArray:
         return logits

@@ -14,12 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import Estimate, Graph, Observation, shifts
-from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, share_estimate
-from graphtemper.models.predictor import predict
+from graphtemper.estimators import Carried, HasParameters, share_estimate
 from graphtemper_research.baselines.importance import learned
-from graphtemper_research.harness.numeric import log_odds, stream, to_share
+from graphtemper_research.harness.numeric import FloatArray, log_odds, stream, to_share
 
 STRENGTHS = (0.1, 0.25, 0.5, 0.75, 0.9)
 RIDGE = 1e-2
@@ -34,7 +31,7 @@ def copies(source: Observation) -> list[Copy]:
     if key not in source.memo:
         made = [(source.logits, np.arange(source.num_nodes))]
         for graph, nodes, rows in _changed(source):
-            made.append((np.array(predict(source.predictor, graph)[nodes]), rows))
+            made.append((np.asarray(source.predictor(graph), dtype=np.float64)[nodes], rows))
         source.memo[key] = made
     found = cast("list[Copy]", source.memo[key])
     return [(logits / source.temperature, rows) for logits, rows in found]
@@ -73,7 +70,7 @@ class MetaSet(HasParameters, ABC):
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Regress the accuracy on every copy of the source on its score."""
-        truth = check_labels(labels, source.num_nodes, source.num_classes)
+        truth = np.asarray(labels)
         self._prepare(source)
         made = copies(source)
         scores = np.array([self.score(logits) for logits, _ in made])

@@ -7,10 +7,7 @@ from typing import Self
 from numpy.typing import ArrayLike
 
 from graphtemper import Estimate, Observation
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.atc import ATC
-from graphtemper.estimators.base import Carried, not_fitted
-from graphtemper.estimators.gde import GDE
+from graphtemper.estimators import ATC, GDE, Carried, HasParameters
 
 
 class MinimumATCGDE(HasParameters):
@@ -39,8 +36,6 @@ class MinimumATCGDE(HasParameters):
     @property
     def carries(self) -> Carried:
         """ATC's threshold and GDE's strength."""
-        if not hasattr(self, "atc_"):
-            raise not_fitted(self)
         return {**self.atc_.carries, **self.gde_.carries}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
@@ -52,8 +47,6 @@ class MinimumATCGDE(HasParameters):
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the smaller of the two estimates."""
-        if not hasattr(self, "atc_"):
-            raise not_fitted(self)
         return min(
             self.atc_.estimate(target), self.gde_.estimate(target), key=lambda part: part.value
         )

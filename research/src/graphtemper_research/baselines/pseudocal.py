@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import Estimate, Observation, temperature
-from graphtemper._core.checks import check_fraction
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, correct, share_estimate
-from graphtemper.models.predictor import predict
+from graphtemper.estimators import Carried, HasParameters, correct, share_estimate
 from graphtemper_research.harness.numeric import stream
 
 
@@ -42,7 +40,7 @@ class PseudoCal(HasParameters):
     """
 
     def __init__(self, share: float = 0.65) -> None:
-        self.share = check_fraction(share, "share")
+        self.share = share
 
     @property
     def carries(self) -> Carried:
@@ -68,5 +66,5 @@ class PseudoCal(HasParameters):
         chosen = nodes[predicted[nodes] != predicted[order[nodes]]]
         if chosen.size == 0:
             return target.temperature
-        logits = predict(target.predictor, graph.replace(features=mixed))
+        logits = np.asarray(target.predictor(graph.replace(features=mixed)), dtype=np.float64)
         return float(temperature.solve(logits[chosen], predicted[chosen]).temperature)

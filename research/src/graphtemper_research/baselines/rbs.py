@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import Graph, temperature
-from graphtemper._core.checks import FloatArray, check_integer
-from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
-from graphtemper.graph.operators import multiply, operator
-from graphtemper.metrics.binned import bin_index, equal_width_edges
+from graphtemper.calibrators import Inputs, Labelled, TemperatureCalibrator
+from graphtemper.graph import operator
+from graphtemper_research.harness.numeric import FloatArray, bin_index
 
 
 class RBS(TemperatureCalibrator):
@@ -48,7 +47,7 @@ class RBS(TemperatureCalibrator):
     differs = "exact temperatures; a bin without an optimum takes the global one"
 
     def __init__(self, bins: int = 2) -> None:
-        self.bins = check_integer(bins, "bins", 1)
+        self.bins = bins
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         logits, labels = inputs.logits[labelled.nodes], labelled.labels
@@ -65,7 +64,7 @@ class RBS(TemperatureCalibrator):
 
     def _index(self, inputs: Inputs) -> NDArray[np.intp]:
         ratio = neighbour_support(temperature.apply(inputs.logits), inputs.required_graph)
-        return bin_index(np.minimum(ratio, 1.0), equal_width_edges(self.bins), closed="left")
+        return bin_index(np.minimum(ratio, 1.0), np.arange(self.bins + 1) / self.bins, "left")
 
 
 def neighbour_support(p: FloatArray, graph: Graph) -> FloatArray:
@@ -77,6 +76,6 @@ def neighbour_support(p: FloatArray, graph: Graph) -> FloatArray:
     >>> neighbour_support(np.array([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5]]), g).tolist()
     [0.3, 0.1, 1.0]
     """
-    means = multiply(operator(graph, "mean"), p)
+    means = operator(graph, "mean") @ p
     own = means[np.arange(len(p)), p.argmax(axis=1)]
     return np.where(graph.degrees > 0, own, 1.0).astype(np.float64)

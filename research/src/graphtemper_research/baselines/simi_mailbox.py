@@ -8,9 +8,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from graphtemper import Graph, temperature
-from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
-from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
-from graphtemper.metrics.proper import nll
+from graphtemper.calibrators import Inputs, Labelled, TemperatureCalibrator
+from graphtemper.metrics import nll
+from graphtemper_research.harness.numeric import FloatArray
 
 # log T is searched this far on both sides of the temperature of all calibration nodes.
 _REACH = 3.0
@@ -68,10 +68,10 @@ class SimiMailbox(TemperatureCalibrator):
     def __init__(
         self, groups: int = 10, gap: float = 10.0, fewest: int = 30, seed: int = 0
     ) -> None:
-        self.groups = check_integer(groups, "groups", 1)
-        self.gap = check_non_negative(gap, "gap")
-        self.fewest = check_integer(fewest, "fewest", 1)
-        self.seed = check_integer(seed, "seed", 0, 2**32 - 1)
+        self.groups = groups
+        self.gap = gap
+        self.fewest = fewest
+        self.seed = seed
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from sklearn.cluster import KMeans

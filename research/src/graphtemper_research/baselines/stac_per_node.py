@@ -12,19 +12,18 @@ the minimum in a few dozen evaluations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from graphtemper import Observation
+from graphtemper import Observation, stac
+from graphtemper import signals as measure
 from graphtemper import temperature as temperatures
-from graphtemper._core.checks import FloatArray, check_choice
-from graphtemper.calibrators import STAC, stac
-from graphtemper.calibrators.base import Inputs
-from graphtemper.signals import pointwise as measure
+from graphtemper.calibrators import STAC, Inputs
 from graphtemper_research.baselines import stac_variants
+from graphtemper_research.harness.numeric import FloatArray
 
 Signals = Literal["all", "logits"]
 
@@ -112,7 +111,6 @@ def node_temperatures(
         The frozen model on the target.
     threshold
         From `graphtemper.stac.threshold`.
-    signals
         ``"all"`` six, or ``"logits"`` for the ablation without structure. The proxy accuracies that
         the loss compares with are the same in both.
     global_stage
@@ -131,7 +129,6 @@ def node_temperatures(
     >>> bool((np.abs(np.log(ratio)) <= REACH).all())
     True
     """
-    check_choice(signals, get_args(Signals), "signals")
     start = stac.from_observation(observation, threshold, passes=passes, share=share)
     chosen = start if global_stage is None else global_stage
     proxy = stac_variants.node_proxy(

@@ -11,20 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper import Observation
+from graphtemper import Observation, signals, stac
 from graphtemper import temperature as temperatures
-from graphtemper.calibrators.stac import (
-    EDGE_SHARE,
-    FEATURE_LEVEL,
-    StacResult,
-    from_observation,
-    matched,
-)
 from graphtemper.graph import Graph, Nodes
-from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
-from graphtemper.models.predictor import Predictor
-from graphtemper.signals import pointwise as signals
-from graphtemper_research.harness.numeric import FloatArray
+from graphtemper.models import Predictor
+from graphtemper_research.harness.numeric import FloatArray, bin_index
 
 # The strength of the paper's script for real graphs (feature noise only).
 REAL_FEATURE_LEVEL = 0.3
@@ -47,7 +38,7 @@ def as_published(
     level: float = REAL_FEATURE_LEVEL,
     seed: int = 0,
     nodes: Nodes = None,
-) -> StacResult:
+) -> stac.StacResult:
     """Return what the paper's real-graph tables call STAC: disagreement alone, without ATC.
 
     Six passes of feature noise at 0.3 column standard deviations, then the mean match. The tables
@@ -65,7 +56,7 @@ def as_published(
     """
     observation = Observation(predictor, graph, nodes, seed=seed)
     gde = 1.0 - signals.pairwise_disagreement(observation.votes("feature", passes, level=level))
-    return matched(observation, gde, None, gde)
+    return stac.matched(observation, gde, None, gde)
 
 
 def binned_proxy(
@@ -73,9 +64,9 @@ def binned_proxy(
     threshold: float,
     *,
     passes: int = 8,
-    level: float = FEATURE_LEVEL,
-    share: float = EDGE_SHARE,
-) -> StacResult:
+    level: float = stac.FEATURE_LEVEL,
+    share: float = stac.EDGE_SHARE,
+) -> stac.StacResult:
     r"""Return the global stage of the paper's synthetic script, which is not the mean match alone.
 
     With :math:`\hat a` as in Algorithm 1 (edge dropout) and proxy accuracies q (`node_proxy`), T
@@ -86,7 +77,7 @@ def binned_proxy(
     The loss jumps where nodes change bins, so the minimum over log T in [-4, 4] is searched on a
     grid that is refined around its best point: to 1e-6 in log T, unless a jump hides a better one.
     """
-    start = from_observation(
+    start = stac.from_observation(
         observation, threshold, passes=passes, perturbation="edge", share=share
     )
     proxy = node_proxy(observation, start.accuracy, passes=passes, level=level, share=share)
@@ -104,7 +95,7 @@ def binned_proxy(
         low, high = best - 2 * cell, best + 2 * cell
     temperature = float(np.exp(best))
     probabilities = temperatures.apply(observation.logits, temperature)
-    return StacResult(temperature, start.accuracy, start.atc, start.gde, probabilities)
+    return stac.StacResult(temperature, start.accuracy, start.atc, start.gde, probabilities)
 
 
 def node_proxy(
@@ -112,8 +103,8 @@ def node_proxy(
     accuracy: float,
     *,
     passes: int = 8,
-    level: float = FEATURE_LEVEL,
-    share: float = EDGE_SHARE,
+    level: float = stac.FEATURE_LEVEL,
+    share: float = stac.EDGE_SHARE,
 ) -> FloatArray:
     r"""Return a proxy for each node's probability of being correct, (n,).
 
@@ -153,9 +144,9 @@ def binned_loss(confidence: FloatArray, proxy: FloatArray, accuracy: float) -> f
     >>> round(binned_loss(np.array([0.7, 0.9]), np.array([0.6, 0.9]), 0.75), 6)
     0.01
     """
-    index = bin_index(confidence, equal_width_edges(BINS), closed="left")
+    index = bin_index(confidence, np.arange(BINS + 1) / BINS, "left")
     count = np.bincount(index, minlength=BINS)
-    gap = weighted_count(index, confidence - proxy, BINS)
+    gap = np.bincount(index, confidence - proxy, BINS)
     used = count > 0
     binned = float((gap[used] ** 2 / count[used]).sum()) / confidence.size
     return binned + MEAN_WEIGHT * (float(confidence.mean()) - accuracy) ** 2

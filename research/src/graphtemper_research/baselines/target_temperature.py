@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize, minimize_scalar, nnls
 
 from graphtemper import Estimate, Observation, temperature
-from graphtemper._core.checks import FloatArray, check_labels
-from graphtemper._core.parameters import HasParameters
-from graphtemper.estimators.base import Carried, share_estimate
+from graphtemper.estimators import Carried, HasParameters, share_estimate
 from graphtemper_research.baselines.importance import density_ratio, learned, representation
+from graphtemper_research.harness.numeric import FloatArray
 
 Classes = NDArray[np.int64] | NDArray[np.intp]
 # Temperatures that are tried, as logarithms.
@@ -44,7 +43,7 @@ class TargetTemperature(HasParameters, ABC):
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Keep the source's logits, labels and representation."""
-        truth = check_labels(labels, source.num_nodes, source.num_classes)
+        truth = np.asarray(labels)
         self.logits_ = source.logits
         self.labels_, self.rows_ = truth.astype(np.int64), representation(source)
         return self

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_non_negative
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators import Calibrator, Inputs, Labelled
 from graphtemper_research.baselines.linear_map import Labels, likelihood, minimum, start_temperature
+from graphtemper_research.harness.numeric import FloatArray
 
 
 class VectorScaling(Calibrator):
@@ -51,7 +51,7 @@ class VectorScaling(Calibrator):
 
     def __init__(self, bias: bool = True, penalty: float = 1e-3) -> None:
         self.bias = bias
-        self.penalty = check_non_negative(penalty, "penalty")
+        self.penalty = penalty
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         logits = inputs.logits[labelled.nodes]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import ive
 
 from graphtemper import Graph
-from graphtemper._core.checks import (
-    FloatArray,
-    check_choice,
-    check_fraction,
-    check_integer,
-    check_positive,
-)
-from graphtemper.calibrators.base import Inputs
-from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.calibrators import Inputs, NetworkCalibrator, Stop, Training
+from graphtemper.graph import operator
+from graphtemper_research.harness.numeric import FloatArray
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -88,13 +81,11 @@ class WATS(NetworkCalibrator):
         stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
-        self.coefficients: Coefficients = check_choice(
-            coefficients, get_args(Coefficients), "coefficients"
-        )
-        self.order = check_integer(order, "order", 0)
-        self.scale = check_positive(scale, "scale")
-        self.hidden = check_integer(hidden, "hidden", 1)
-        self.dropout = check_fraction(dropout, "dropout")
+        self.coefficients: Coefficients = coefficients
+        self.order = order
+        self.scale = scale
+        self.hidden = hidden
+        self.dropout = dropout
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
     def _context(self, inputs: Inputs) -> Tensor:
@@ -138,9 +129,9 @@ def wavelet_features(
     matrix = _reflected(graph)
     terms = [np.log1p(2.0 * (graph.degrees + 1.0))]
     if order:
-        terms.append(multiply(matrix, terms[0]))
+        terms.append(matrix @ terms[0])
     for _ in range(2, order + 1):
-        terms.append(2.0 * multiply(matrix, terms[-1]) - terms[-2])
+        terms.append(2.0 * (matrix @ terms[-1]) - terms[-2])
     features = np.column_stack(terms) * _weights(coefficients, order, scale)
     return np.asarray(features / np.abs(features).sum(axis=1, keepdims=True))
 

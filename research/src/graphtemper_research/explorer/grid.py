@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import theory
-from graphtemper.theory import finite_degree
 
 Axes = dict[str, NDArray[np.float64]]
 AXES: Axes = {
@@ -48,8 +47,8 @@ def tables() -> Axes:
     for snr, degree in product(np.exp(log_snrs), np.exp(log_degrees)):
         # Class means at +-1, so that the noise shrinks where the snr grows.
         mean, variance = theory.aggregated_moments(h, snr, degree, sigma=1.0 / np.sqrt(snr))
-        scale = np.asarray(finite_degree.optimal_scale(upper, snr, degree))
-        right = np.asarray(finite_degree.finite_degree_accuracy(upper, snr, degree))
+        scale = np.asarray(theory.optimal_scale(upper, snr, degree))
+        right = np.asarray(theory.finite_degree_accuracy(upper, snr, degree))
         limit = theory.slope_from_moments(mean, variance) / (2.0 * snr * degree)
         # Below one half, neighbours say the opposite and nothing else changes.
         finite = _mirrored(scale, -1.0) / (2.0 * np.sqrt(snr) * degree)

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import html
 import os
+from pathlib import Path
 from typing import Any
 
 from graphtemper import __version__
-from graphtemper._core.files import atomic_write
-from graphtemper.recalibration.report.html import embeddable, text_of
 from graphtemper_research.explorer import grid
+from graphtemper_research.harness.html import embeddable, text_of
+from graphtemper_research.harness.outcome import write_text
 
 _PACKAGE = "graphtemper_research.explorer"
 # Name, label, least, most, step; the last three of the decimal logarithm where it is one.
@@ -51,10 +52,9 @@ NAMES = ("h_source", "snr_source", "h_target", "snr_target", "degree")
 
 def write_page(path: str | os.PathLike[str]) -> int:
     """Write the page, and return its size in bytes."""
-    page = render().encode("utf-8")
-    with atomic_write(path) as stream:
-        stream.write(page)
-    return len(page)
+    page = render()
+    write_text(Path(path), page)
+    return len(page.encode("utf-8"))
 
 
 def render() -> str:

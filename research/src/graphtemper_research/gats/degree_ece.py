@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper.metrics.top_label import top_label
+from graphtemper_research.harness.numeric import top_label
 
 
 def degree_ece(

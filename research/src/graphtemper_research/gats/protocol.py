@@ -23,7 +23,6 @@ from graphtemper.calibrators import (
     Calibrator,
     TemperatureScaling,
 )
-from graphtemper.graph.operators import multiply
 from graphtemper_research.baselines.dirichlet import Dirichlet
 from graphtemper_research.baselines.ensemble_temperature import EnsembleTemperature
 from graphtemper_research.baselines.gets import GETS, RELEASED
@@ -239,7 +238,7 @@ def row_normalised(graph: Graph) -> Graph:
     features = sp.csr_matrix(graph.features)
     sums = np.asarray(features.sum(axis=1)).ravel()
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
-    scaled = multiply(sp.diags(inverse, format="csr"), features)
+    scaled = sp.diags(inverse, format="csr") @ features
     return graph.replace(features=scaled.astype(np.float32))
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import Graph, errors, temperature
-from graphtemper.calibrators.conformal import aps, threshold
+from graphtemper import Graph, conformal, errors, temperature
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
@@ -50,7 +49,7 @@ def sizes(
     for _ in range(CHOICES):
         rows = random.permutation(len(labels))
         near, far = rows[:count], rows[count:]
-        members = scores[far] <= threshold(scores[near, labels[near]], LEVEL)
+        members = scores[far] <= conformal.threshold(scores[near, labels[near]], LEVEL)
         found.append((members.sum(axis=1).mean(), members[np.arange(far.size), labels[far]].mean()))
     size, covered = np.mean(found, axis=0)
     return float(size), float(covered)
@@ -68,13 +67,13 @@ def one_split(
     model = GCN(hidden=16, epochs=epochs, lr=0.01, weight_decay=5e-4, dropout=0.5, seed=seed)
     logits = model.fit(graph, train, stop, patience=100)(graph)
     count = min(MOST_CALIBRATION, rest.size // 2)
-    alone = aps(temperature.apply(logits[rest]))
+    alone = conformal.aps(temperature.apply(logits[rest]))
     rows = [_row("GCN alone", seed, sizes(alone, labels[rest], count, random))]
     for name, changes in settings.items():
         cf = CFGNN(level=LEVEL, seed=seed, **changes)
         cf.fit(logits, labels, graph, rest[:count], train_nodes=train)
         free = np.concatenate([cf.roles_.threshold, rest[count:]])  # nodes it was not trained on
-        scores = aps(cf.transform(logits, graph))[free]
+        scores = conformal.aps(cf.transform(logits, graph))[free]
         row = _row(name, seed, sizes(scores, labels[free], cf.roles_.threshold.size, random))
         rows.append(row | {"epoch": cf.epoch_})
     return rows

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import Graph, errors
-from graphtemper.graph.digest import content_digest
+from graphtemper.graph import content_digest
 
 HETEROPHILOUS = ("roman_empire", "amazon_ratings", "tolokers", "minesweeper", "questions")
 

@@ -11,14 +11,12 @@ from time import perf_counter, process_time
 from typing import Any
 
 from graphtemper import errors
-from graphtemper._core.reproducible import one_blas_thread
-from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.numeric import one_blas_thread
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.uses import key, modules_of
 
 Cell = dict[str, Any]
-_MAX_BYTES = 256_000_000
 # Called with steps done and steps in all.
 Show = Callable[[int, int], None]
 # Called with a title, steps done and steps in all.
@@ -78,10 +76,9 @@ def _current(cell: Cell) -> bool:
 def _read(path: Path) -> Cell:
     """Read a cell; a damaged or foreign file is named in one sentence."""
     try:
-        cell: Cell = parse_json(read_bytes(path, _MAX_BYTES))
+        cell: Cell = json.loads(path.read_bytes())
         if not isinstance(cell, dict):
             raise TypeError("a cell is an object")
-        check_seal(cell, required=False)  # cells of earlier protocols have none
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise errors.damaged(f"{path} is not a whole cell of a bench; delete it.") from error
     return cell
@@ -113,14 +110,13 @@ def finish(case: Case, folder: Path, progress: Progress | None = None) -> Cell:
         wall, cpu = perf_counter(), process_time()
         # Environments already run on all cores. Both limits are set once: setting one takes 4 ms,
         # and a cell would do so hundreds of times.
-        with one_blas_thread(), one_blas_thread(also_openmp=False):
+        with one_blas_thread():
             rows = case.measure(show)
         took = {"wall_seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}
         modules = modules_of(case.measure)
         code = {"uses": modules, "code": key(*modules)}
         cell = {**case.head, **code, **took, "rows": rows}
-        json.dumps(cell, allow_nan=False)  # refuses numbers that JSON does not have
-        write_text(path, sealed(cell, indent=1) + "\n")
+        write_text(path, json.dumps(cell, indent=1, allow_nan=False) + "\n")
     return cell
 
 
@@ -138,7 +134,6 @@ def stored(path: Path, case: Case) -> Cell | None:
     """
     try:
         cell = _read(path)
-        del cell["crc32"]
         rows = cell["rows"]
         expected = [{}] * len(rows) if case.expected is None else case.expected
         whole = all(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
 from graphtemper.errors import InputError
@@ -63,3 +67,51 @@ def nearest_temperature(logits: FloatArray, accuracy: float) -> float:
             return float(high * spread.max())
         first, second = np.sort(logits, axis=1)[:, :-3:-1].T
         return float(low * (first - second)[first > second].min())
+
+
+def bin_index(values: FloatArray, edges: FloatArray, closed: str) -> NDArray[np.intp]:
+    """Return the bin of each value in [0, 1]; ``closed`` says which edge belongs to a bin.
+
+    Examples
+    --------
+    >>> values, edges = np.array([0.0, 0.2, 0.5, 1.0]), np.array([0.0, 0.5, 1.0])
+    >>> bin_index(values, edges, "right").tolist(), bin_index(values, edges, "left").tolist()
+    ([0, 0, 0, 1], [0, 0, 1, 1])
+    """
+    return np.searchsorted(edges[1:-1], values, side="left" if closed == "right" else "right")
+
+
+def top_label(probabilities: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
+    """Return the largest probability of every row, and whether its class is the label.
+
+    Examples
+    --------
+    >>> confidence, right = top_label([[0.1, 0.9], [0.6, 0.4]], [1, 1])
+    >>> confidence.tolist(), right.tolist()
+    ([0.9, 0.6], [True, False])
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    return p.max(axis=1), p.argmax(axis=1) == np.asarray(labels)
+
+
+def column_moments(features: Any) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of every column of dense or sparse features.
+
+    Examples
+    --------
+    >>> [moment.tolist() for moment in column_moments(np.array([[0.0, 1.0], [2.0, 1.0]]))]
+    [[1.0, 1.0], [1.0, 0.0]]
+    """
+    if isinstance(features, np.ndarray):
+        return features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+    exact = features.astype(np.float64)
+    mean = np.asarray(exact.mean(axis=0)).ravel()
+    squares = np.asarray(exact.multiply(exact).mean(axis=0)).ravel()
+    return mean, np.sqrt(np.maximum(squares - mean**2, 0.0))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep linear algebra to one thread, for small matrices or where all cores have work."""
+    with importlib.import_module("threadpoolctl").threadpool_limits(1):
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import errors
-from graphtemper._core.files import atomic_write
 from graphtemper.errors import FileError
 from graphtemper_research.harness import provenance
 from graphtemper_research.harness.frame import Row
@@ -166,8 +166,9 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise errors.write(f"cannot make the folder {path.parent}: {reason}.") from error
-    with atomic_write(path) as stream:
-        stream.write(text.encode("utf-8"))
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, "utf-8")
+    part.replace(path)
 
 
 def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:

@@ -17,10 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from graphtemper._core.safe_reading import parse_json, read_bytes
-from graphtemper._core.version import __version__
+from graphtemper import __version__
 
-_LARGEST = 64_000_000
 _HERE = Path(__file__).parent
 
 
@@ -81,7 +79,7 @@ def read(path: Path) -> Measured:
 
 def load(path: Path) -> dict[str, Any]:
     """Return a result with its rows as a list of objects."""
-    content: dict[str, Any] = parse_json(read_bytes(path, _LARGEST))
+    content: dict[str, Any] = json.loads(path.read_bytes())
     if "rows" in content:
         content["rows"] = [
             dict(zip(block["columns"], values, strict=True))

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphtemper import errors
-from graphtemper.card import atlas
 from graphtemper_research.harness.cells import Case, Cell, Progress, finish
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
 from graphtemper_research.harness.layout import (
@@ -40,6 +39,8 @@ from graphtemper_research.harness.provenance import stamp
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Composed shifts in the atlas of every card, as by default.
+COMPOSITIONS = 70
 # A quick run shows that everything works; its atlas is too small for a result.
 QUICK_COMPOSITIONS = 10
 
@@ -71,7 +72,7 @@ class Request:
     @property
     def compositions(self) -> int:
         """Number of composed shifts in the atlas of every card."""
-        return QUICK_COMPOSITIONS if self.quick else atlas.COMPOSITIONS
+        return QUICK_COMPOSITIONS if self.quick else COMPOSITIONS
 
     def splits(self, usual: int = 1) -> range:
         """Return the seeds of the splits.
@@ -230,7 +231,7 @@ def run(
         )
     measure = partial(finish, folder=(request.out / "cells").absolute())
     if scheduler is not None:
-        from graphtemper.scale.engine import connected
+        from graphtemper.scale import connected
 
         with connected(scheduler) as engine:
             cells = engine.map(measure, cases)

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics
-from graphtemper.metrics.top_label import top_label
-from graphtemper_research.harness.numeric import FloatArray
+from graphtemper_research.harness.numeric import FloatArray, top_label
 
 
 def error_auroc(probabilities: FloatArray, labels: NDArray[Any]) -> float | None:

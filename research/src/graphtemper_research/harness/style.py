@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphtemper.errors import MissingExtraError
 
@@ -17,7 +17,7 @@ BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#666666"
 # Background of text that is drawn over lines.
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "axes.spines.right": False,

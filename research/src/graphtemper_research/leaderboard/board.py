@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import shifts
-from graphtemper.card.budget import CARD_BUDGET
 from graphtemper_research.baselines import NOT_RUN
 from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Case, Cell
@@ -412,8 +411,8 @@ def bench(
 PROTOCOL = (
     "Reductions that make a cell cheap: 64 components instead of sparse features (+svd64); one "
     "strength of each of nine families of known shifts, homophily both ways; cards of "
-    f"{BUDGET} forward passes for every model (the default for a model of one's own is "
-    f"{CARD_BUDGET}); networks of calibrators train for at most {MOST_EPOCHS} epochs, "
+    f"{BUDGET} forward passes for every model; networks of calibrators train for at most "
+    f"{MOST_EPOCHS} epochs, "
     "GETS with its authors' settings where they released some for the graph; "
     "the heterophilous and the larger graphs and natural shifts with "
     f"{' and '.join(FEW_MODELS)} and one seed, and networks there with {FEW_MODELS[0]} alone, "

@@ -18,19 +18,18 @@ from graphtemper import (
     calibrators,
     errors,
     recalibrate,
+    stac,
     temperature,
 )
 from graphtemper import estimators as accuracy
-from graphtemper.calibrators import Calibrator, stac
-from graphtemper.calibrators.network import NetworkCalibrator
+from graphtemper.calibrators import Calibrator, NetworkCalibrator
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.estimators import Estimator
-from graphtemper.models.predictor import Predictor
-from graphtemper.temperature.scaling import nearest_temperature
+from graphtemper.models import Predictor
 from graphtemper_research import baselines, retrained
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.baselines.gets import RELEASED
-from graphtemper_research.harness.numeric import FloatArray
+from graphtemper_research.harness.numeric import FloatArray, nearest_temperature
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 
@@ -250,7 +249,7 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
         value = estimator.estimate(observation).value
     except NotIdentifiableError:
         return Prediction(observation.probabilities)
-    found, _ = nearest_temperature(observation.logits, value)
+    found = nearest_temperature(observation.logits, value)
     return Prediction(temperature.apply(observation.logits, found), value)
 
 

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from graphtemper._core.checks import check_integer
 from graphtemper.errors import require
 from graphtemper.graph import Graph, Nodes, select_labelled
-from graphtemper.models import SGC
-from graphtemper.models.predictor import Predictor
+from graphtemper.models import SGC, Predictor
 from graphtemper_research.trials import trial
 
 EPOCHS, LR, WEIGHT_DECAY = 200, 0.01, 5e-4
@@ -49,14 +47,14 @@ class PygNet:
         require("pyg", self.name, "torch", "torch_geometric")
         import torch
 
-        from graphtemper.calibrators.torch_sparse import threads_for
+        from graphtemper.calibrators.training import threads_for
         from graphtemper.pyg import predictor
         from graphtemper_research.leaderboard.backbones import BACKBONES, HIDDEN
 
         rows, labels = (torch.from_numpy(part) for part in select_labelled(graph, nodes))
         data = graph.replace(labels=None).to_pyg()
         with torch.random.fork_rng(devices=[]), threads_for(graph.num_nodes * HIDDEN):
-            torch.manual_seed(check_integer(self.seed, "seed", 0))
+            torch.manual_seed(self.seed)
             net = BACKBONES[self.name](graph.num_features, graph.num_classes)
             optimiser = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
             for _ in range(self.epochs):

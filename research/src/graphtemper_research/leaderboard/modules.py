@@ -12,8 +12,6 @@ from torch.nn import functional
 from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from graphtemper._core.checks import check_fraction, check_integer, check_positive, check_unit
-
 __all__ = ["GPRGNN", "GraphCON"]
 
 
@@ -60,9 +58,9 @@ class GPRGNN(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        self.steps = check_integer(steps, "steps", 1)
-        self.dropout = check_fraction(dropout, "dropout")
-        restart = check_unit(alpha, "alpha")
+        self.steps = steps
+        self.dropout = dropout
+        restart = alpha
         self.first = nn.Linear(in_channels, hidden_channels)
         self.second = nn.Linear(hidden_channels, out_channels)
         weights = restart * (1.0 - restart) ** torch.arange(steps + 1.0)
@@ -128,11 +126,11 @@ class GraphCON(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        self.layers = check_integer(layers, "layers", 1)
-        self.step = check_positive(step, "step")
-        self.damping = check_positive(damping, "damping")
-        self.frequency = check_positive(frequency, "frequency")
-        self.dropout = check_fraction(dropout, "dropout")
+        self.layers = layers
+        self.step = step
+        self.damping = damping
+        self.frequency = frequency
+        self.dropout = dropout
         self.encoder = nn.Linear(in_channels, hidden_channels)
         self.coupling = GCNConv(hidden_channels, hidden_channels)
         self.decoder = nn.Linear(hidden_channels, out_channels)

@@ -6,14 +6,15 @@ import base64
 import hashlib
 import html
 import os
+from pathlib import Path
 from typing import Any
 
 from scipy.stats import t
 
 from graphtemper import __version__
-from graphtemper._core.files import atomic_write
-from graphtemper.recalibration.report.html import embeddable, text_of
 from graphtemper_research.harness.frame import Rows
+from graphtemper_research.harness.html import embeddable, text_of
+from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.provenance import commit
 from graphtemper_research.leaderboard.board import PROTOCOL
 from graphtemper_research.leaderboard.methods import KIND
@@ -27,10 +28,9 @@ _PACKAGE = "graphtemper_research.leaderboard"
 
 def write_page(path: str | os.PathLike[str], rows: Rows) -> int:
     """Write the page of raw rows, and return its size in bytes."""
-    page = render(rows).encode("utf-8")
-    with atomic_write(path) as stream:
-        stream.write(page)
-    return len(page)
+    page = render(rows)
+    write_text(Path(path), page)
+    return len(page.encode("utf-8"))
 
 
 def render(rows: Rows) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphtemper import Graph, SourceCard, metrics, temperature
 from graphtemper.calibrators import Calibrator
-from graphtemper.models.predictor import Predictor
+from graphtemper.models import Predictor
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.harness.numeric import FloatArray

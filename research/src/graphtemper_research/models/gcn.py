@@ -6,23 +6,15 @@ and there is a rectifier between layers. Only ``fit`` needs torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import errors
-from graphtemper._core.checks import check_integer, check_number
-from graphtemper._core.parameters import HasParameters
-from graphtemper.graph import Graph, Nodes, select_labelled
-from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models.passes import ProjectedPasses
-from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
+from graphtemper.estimators import HasParameters
+from graphtemper.graph import Graph, Nodes, operator, select_labelled
+from graphtemper.models import ProjectedPasses
 from graphtemper_research.models.losses import named
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 
 class GCN(HasParameters):
@@ -65,7 +57,7 @@ class GCN(HasParameters):
     (300, 3)
     """
 
-    unread: ClassVar = BUNDLED_UNREAD
+    unread: ClassVar = ("edge_features", "edge_type", "node_type")
 
     def __init__(
         self,
@@ -79,33 +71,23 @@ class GCN(HasParameters):
         gamma: float | None = None,
         seed: int = 0,
     ) -> None:
-        self.hidden = check_integer(hidden, "hidden", 1)
-        self.layers = check_integer(layers, "layers", 1)
-        self.epochs = check_integer(epochs, "epochs", 1)
-        self.lr = check_number(lr, "lr")
-        if not 0 < self.lr < float("inf"):
-            raise errors.range(f"lr must be positive and finite, not {lr}.")
-        self.weight_decay = check_number(weight_decay, "weight_decay")
-        if not 0 <= self.weight_decay < float("inf"):
-            raise errors.range(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
-        self.dropout = check_number(dropout, "dropout")
-        if not 0 <= self.dropout < 1:
-            raise errors.range(f"dropout must be in [0, 1), not {dropout}.")
-        if not isinstance(loss, str):
-            raise errors.choice(f"loss must be the name of a loss, not {type(loss).__name__}.")
+        self.hidden = hidden
+        self.layers = layers
+        self.epochs = epochs
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.dropout = dropout
         self.loss = loss
-        self.gamma = None if gamma is None else check_number(gamma, "gamma")
-        named(self.loss, self.gamma)
-        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
+        self.gamma = gamma
+        self.seed = seed
 
     def fit(
         self,
-        graph: Graph | Data,
+        graph: Graph,
         nodes: Nodes = None,
         val_nodes: Nodes = None,
         *,
         patience: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
     ) -> GCN:
         """Train on labelled nodes.
 
@@ -115,7 +97,7 @@ class GCN(HasParameters):
         Parameters
         ----------
         graph
-            The labelled graph; a PyG ``Data`` is converted.
+            The labelled graph.
         nodes
             The nodes to train on, as a boolean mask or indices (default all labelled nodes).
         val_nodes
@@ -125,22 +107,10 @@ class GCN(HasParameters):
             If given, training ends after this number of epochs in which both loss and accuracy on
             ``val_nodes`` are worse than the best so far. The weights are then those of the last
             epoch in which neither is.
-        progress
-            Called with (epoch, number of epochs) after every epoch.
         """
         from graphtemper_research.models.gcn_training import Settings, train
 
-        if patience is not None:
-            check_integer(patience, "patience", 1)
-            if val_nodes is None:
-                raise errors.missing(
-                    "patience needs val_nodes=..., the nodes that it is measured on."
-                )
-        graph = as_graph(graph)
-        check_one_node_type(graph, "GCN")
-        rows, labels = select_labelled(graph, nodes)
-        if np.unique(labels).size < 2:
-            raise errors.too_few("the nodes have one class; fit needs at least two.")
+        rows = select_labelled(graph, nodes)[0]
         trained = train(
             graph,
             operator(graph, "self-loop"),
@@ -156,17 +126,16 @@ class GCN(HasParameters):
                 seed=self.seed,
                 patience=patience,
             ),
-            progress,
         )
         self.layers_, self.losses_ = trained.layers, trained.losses
         self.best_epoch_ = trained.epoch
         return self
 
-    def __call__(self, graph: Graph | Data) -> NDArray[np.float32]:
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
-        return self._passes().logits(as_graph(graph))
+        return self._passes().logits(graph)
 
-    def predict(self, graph: Graph | Data) -> NDArray[np.intp]:
+    def predict(self, graph: Graph) -> NDArray[np.intp]:
         """Return the class with the largest logit of every node, (N,)."""
         return np.asarray(self(graph).argmax(axis=1))
 
@@ -175,17 +144,12 @@ class GCN(HasParameters):
         return self._passes() if type(self).__call__ is GCN.__call__ else None
 
     def _passes(self) -> ProjectedPasses:
-        self._check_fitted()
         return ProjectedPasses(self.layers_[0][0], self.finish)
 
     def finish(self, projected: NDArray[np.float32], graph: Graph) -> NDArray[np.float32]:
         """Return the logits (N, K) from X W_1 and the edges of a graph."""
         matrix = operator(graph, "self-loop")
-        signal = multiply(matrix, projected) + self.layers_[0][1]
+        signal = matrix @ projected + self.layers_[0][1]
         for weights, bias in self.layers_[1:]:
-            signal = multiply(matrix, project(np.maximum(signal, 0.0), weights)) + bias
+            signal = matrix @ (np.maximum(signal, 0.0) @ weights) + bias
         return np.asarray(signal, dtype=np.float32)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "layers_"):
-            raise errors.not_fitted("this GCN is not fitted; call fit(graph, nodes).")

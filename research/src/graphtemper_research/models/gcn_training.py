@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphtemper import Graph, errors
-from graphtemper.calibrators.torch_sparse import product, threads_for
-from graphtemper.graph.operators import multiply
+from graphtemper.calibrators.training import product, threads_for
 from graphtemper_research.models.losses import Loss
 
-Progress = Callable[[int, int], None]
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
@@ -50,14 +48,13 @@ def train(
     rows: NDArray[np.int64],
     val_rows: NDArray[np.int64] | None,
     settings: Settings,
-    progress: Progress | None = None,
 ) -> Trained:
-    """Minimise the loss on the rows with Adam and return the best epoch according to `_Watch`.
+    """Minimise the loss on the rows with Adam and return the best epoch according to `Watch`.
 
     All random numbers come from a separate generator, so torch's global state does not change.
     """
     with threads_for(graph.num_nodes * max(settings.widths[1:])):
-        return _train(graph, operator, rows, val_rows, settings, progress)
+        return _train(graph, operator, rows, val_rows, settings)
 
 
 def _train(
@@ -66,7 +63,6 @@ def _train(
     rows: NDArray[np.int64],
     val_rows: NDArray[np.int64] | None,
     settings: Settings,
-    progress: Progress | None,
 ) -> Trained:
     generator = torch.Generator().manual_seed(settings.seed)
     parameters = _initial(settings.widths, generator)
@@ -76,7 +72,7 @@ def _train(
     optimiser = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
     losses = np.empty(settings.epochs)
     best_epoch, best = settings.epochs, parameters
-    watch = _Watch(settings.patience)
+    watch = Watch(settings.patience)
     for epoch in range(1, settings.epochs + 1):
         optimiser.zero_grad()
         logits = _forward(parameters, first_layer, operator, settings.dropout, generator)
@@ -94,8 +90,6 @@ def _train(
             if watch.improved(*scores):
                 best_epoch = epoch
                 best = [parameter.detach().clone() for parameter in parameters]
-        if progress is not None:
-            progress(epoch, settings.epochs)
         if watch.ended:
             losses = losses[:epoch]
             break
@@ -117,7 +111,7 @@ def first_layer_of(graph: Graph, operator: sp.csr_matrix) -> Callable[[Tensor], 
     """Return W -> S X W. Dense features are propagated once; sparse features would fill in."""
     features = graph.features
     if isinstance(features, np.ndarray):
-        propagated = torch.from_numpy(multiply(operator, features))
+        propagated = torch.from_numpy(operator @ features)
         return lambda weights: propagated @ weights
     transposed = sp.csr_matrix(features.T)
     return lambda weights: product(operator, operator, product(features, transposed, weights))
@@ -141,7 +135,7 @@ def _forward(
     return hidden
 
 
-class _Watch:
+class Watch:
     """The best epoch so far by validation loss and accuracy, and when to stop.
 
     Without patience an epoch is better if its loss is lower, and training never ends early. With
@@ -156,9 +150,11 @@ class _Watch:
 
     @property
     def ended(self) -> bool:
+        """Whether training has ended."""
         return self.patience is not None and self.idle >= self.patience
 
     def improved(self, loss: float, accuracy: float) -> bool:
+        """Say whether an epoch with these scores is the best so far."""
         if self.patience is None:
             better = loss < self.loss
             self.loss = min(self.loss, loss)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper import Observation, temperature, theory
-from graphtemper.signals import pointwise as signals
+from graphtemper import Observation, signals, temperature, theory
 from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper import homophily_study, theory_studies

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper import theory
-from graphtemper.recalibration.report.html import text_of
 from graphtemper_research.harness.frame import Row, select
+from graphtemper_research.harness.html import text_of
 from graphtemper_research.numbers.tables import Results
 from graphtemper_research.paper import FIGURES
 from graphtemper_research.paper.real import PUBLISHED

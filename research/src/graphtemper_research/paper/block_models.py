@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import Graph, Observation, csbm, metrics, stac, temperature
-from graphtemper.models.predictor import Predictor
+from graphtemper.models import Predictor
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import selective
 from graphtemper_research.harness.numeric import FloatArray

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphtemper import theory
-from graphtemper.theory.finite_degree import finite_degree_ece
+from graphtemper.theory import finite_degree_ece
 from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.slope_grid import SEEDS, SETTING, TARGETS, measured

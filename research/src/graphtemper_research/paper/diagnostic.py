@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from graphtemper import SourceCard, recalibrate, shifts, temperature, theory
 from graphtemper.errors import InputError
 from graphtemper.models import SGC
-from graphtemper.recalibration.diagnosis import diagnosis
+from graphtemper.recalibration import diagnose
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.numeric import FloatArray
@@ -89,7 +89,7 @@ def measured(name: str) -> list[dict[str, Any]]:
     for shift in SHIFTS:
         target = shift(graph, seed=SEED)
         result = recalibrate(model, target.replace(labels=None), card, nodes=test, seed=SEED)
-        facts = diagnosis(result, card)
+        facts = diagnose(result, card)
         degrees = facts["target"]["degree"] / facts["source"]["degree"]
         oracle = temperature.fit(model(target)[test], graph.labels[test])
         seen = (facts["target"]["homophily"], source.homophily)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import Graph, csbm, theory
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.graph import operator
 from graphtemper_research.harness import style
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, measure, oracle, summary
@@ -93,7 +93,7 @@ def _coefficient_row(num_classes: int, homophily: float) -> dict[str, Any]:
 def _projection(graph: Graph) -> float:
     assert graph.labels is not None
     connected = graph.degrees > 0
-    aggregated = multiply(operator(graph, "mean"), np.asarray(graph.features))
+    aggregated = operator(graph, "mean") @ np.asarray(graph.features)
     own_mean = csbm.simplex_means(graph.num_classes)[graph.labels]
     return float((aggregated * own_mean).sum(axis=1)[connected].mean())
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import Graph, csbm, metrics, temperature
-from graphtemper.graph.operators import Operator
+from graphtemper import Graph, csbm, metrics, signals, temperature
+from graphtemper.graph import Operator
 from graphtemper.models import SGC
-from graphtemper.signals import pointwise as signals
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import Graph, metrics, shifts, stac, temperature
-from graphtemper._core.reproducible import num_cores
-from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
-from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.numeric import FloatArray
+from graphtemper_research.harness.numeric import FloatArray, column_moments, nearest_temperature
 from graphtemper_research.paper.frozen_binary import summary
 
 Mode = Literal["as-published", "corrected"]
@@ -79,7 +76,9 @@ def present(names: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
 def measured(names: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row per graph, shift, level, mode and method, averaged over splits."""
     missing = [name for name in names if name not in _DONE]
-    workers = min(num_cores(), len(missing), int(os.environ.get("GRAPHTEMPER_WORKERS", "8")))
+    workers = min(
+        os.cpu_count() or 1, len(missing), int(os.environ.get("GRAPHTEMPER_WORKERS", "8"))
+    )
     if workers > 1:
         with ProcessPoolExecutor(workers) as pool:
             _DONE.update(zip(missing, pool.map(measure_graph, missing), strict=True))
@@ -160,7 +159,7 @@ def _scores(
         estimate = float("nan")
         if with_stac:
             estimate = _stac(model, graph, target, split, mode, seed)
-            temperatures["STAC"] = nearest_temperature(logits, estimate)[0]
+            temperatures["STAC"] = nearest_temperature(logits, estimate)
         scores[mode] = {
             method: _cell(logits, labels, value, estimate) for method, value in temperatures.items()
         }

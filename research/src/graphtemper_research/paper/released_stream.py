@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import Graph, stac, temperature
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.graph import operator
 from graphtemper_research.harness.numeric import FloatArray
 
 SEEDS = (0, 1, 2, 3)
@@ -34,8 +34,8 @@ class Network:
     def __call__(self, graph: Graph) -> FloatArray:
         """Return logits (N, K)."""
         matrix = operator(graph, "self-loop").astype(np.float64)
-        hidden = np.maximum(multiply(matrix, np.asarray(graph.features)) @ self.first, 0.0)
-        return np.asarray(multiply(matrix, hidden) @ self.second)
+        hidden = np.maximum((matrix @ np.asarray(graph.features)) @ self.first, 0.0)
+        return np.asarray((matrix @ hidden) @ self.second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,17 +111,17 @@ def _fit(graph: Graph, train: NDArray[np.int64], first: FloatArray, second: Floa
     """Full-batch Adam on the cross-entropy of the training nodes."""
     assert graph.labels is not None
     matrix = operator(graph, "self-loop").astype(np.float64)
-    once = multiply(matrix, np.asarray(graph.features))
+    once = matrix @ np.asarray(graph.features)
     truth = np.eye(CLASSES)[graph.labels]
     weights = [first, second]
     means, squares = ([np.zeros_like(weight) for weight in weights] for _ in range(2))
     for epoch in range(1, EPOCHS + 1):
         before = once @ weights[0]
-        twice = multiply(matrix, np.maximum(before, 0.0))
+        twice = matrix @ np.maximum(before, 0.0)
         error = np.zeros_like(truth)
         error[train] = temperature.apply(twice @ weights[1])[train] - truth[train]
         error /= len(train)
-        back = multiply(matrix, error @ weights[1].T) * (before > 0.0)
+        back = (matrix @ (error @ weights[1].T)) * (before > 0.0)
         gradients = [
             once.T @ back + 2.0 * PENALTY * weights[0],
             twice.T @ error + 2.0 * PENALTY * weights[1],

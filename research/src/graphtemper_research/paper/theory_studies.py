@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from graphtemper import csbm, theory
-from graphtemper._core.numerics import binary_scale
-from graphtemper.graph.operators import multiply, operator
-from graphtemper.theory.finite_degree import finite_degree_accuracy, finite_degree_temperature
+from graphtemper import csbm, temperature, theory
+from graphtemper.graph import operator
+from graphtemper.theory import finite_degree_accuracy, finite_degree_temperature
 from graphtemper_research.harness.outcome import Comparison
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary
 
@@ -116,7 +115,7 @@ def _unshifted_row(h: float, snr: float, degree: int) -> dict[str, Any]:
         graph = csbm.sample(UNSHIFTED_NODES, degree, h, snr, seed=seed)
         assert graph.labels is not None
         # One coordinate: the features of two classes lie along a line.
-        aggregated = multiply(operator(graph, "mean"), np.asarray(graph.features))[:, 0]
+        aggregated = (operator(graph, "mean") @ np.asarray(graph.features))[:, 0]
         means = [aggregated[graph.labels == k].mean() for k in (0, 1)]
         signed = aggregated * np.where(graph.labels == 1, 1.0, -1.0) * np.sign(means[1] - means[0])
         losses = [_losses(signed * weight) for weight in (1.0, graph.degrees / degree)]
@@ -137,7 +136,8 @@ def _unshifted_row(h: float, snr: float, degree: int) -> dict[str, Any]:
 def _losses(signed: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return -log sigma(a x) of every node at the best scale a; x > 0 where the sign is right."""
     values = signed.astype(np.float64)
-    scale = binary_scale(values, 1.0, np.full(values.size, 1.0 / values.size))
+    logits = np.column_stack([np.zeros_like(values), values])
+    scale = 1.0 / temperature.fit(logits, np.ones(values.size, np.int64))
     return np.asarray(-np.log(expit(scale * values)))
 
 

@@ -10,14 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import Graph, errors
-from graphtemper._core.checks import (
-    check_fraction,
-    check_integer,
-    check_non_negative,
-    check_positive,
-)
-from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
-from graphtemper.graph.operators import operator
+from graphtemper.calibrators import Calibrator, Inputs, Labelled, Need
+from graphtemper.graph import operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -58,12 +52,12 @@ class Retrained(Calibrator):
         epochs: int,
         seed: int,
     ) -> None:
-        self.hidden = check_integer(hidden, "hidden", 1)
-        self.dropout = check_fraction(dropout, "dropout")
-        self.lr = check_positive(lr, "lr")
-        self.weight_decay = check_non_negative(weight_decay, "weight_decay")
-        self.epochs = check_integer(epochs, "epochs", 1)
-        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
+        self.hidden = hidden
+        self.dropout = dropout
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.seed = seed
 
     def _context(self, graph: Graph) -> Context:
         """Return operator and features of a graph with as many columns as the source."""
@@ -86,8 +80,13 @@ class Retrained(Calibrator):
         logits: Callable[[list[Tensor]], Tensor],
     ) -> None:
         """Minimise the NLL of the training nodes; keep the weights as ``parameters_``."""
-        from graphtemper.calibrators.torch_sparse import threads_for
-        from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
+        from graphtemper.calibrators.training import (
+            Part,
+            Problem,
+            Schedule,
+            threads_for,
+            train_until,
+        )
         from graphtemper_research.models.losses import cross_entropy
 
         problem = Problem(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_choice, check_integer
-from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper_research.harness.numeric import stream
+from graphtemper.calibrators import Inputs, Labelled
+from graphtemper_research.harness.numeric import FloatArray, stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:
@@ -73,8 +72,8 @@ class GDeltaUQ(Retrained):
         epochs: int = 200,
         seed: int = 0,
     ) -> None:
-        self.rescale: Rescale = check_choice(rescale, get_args(Rescale), "rescale")
-        self.anchors = check_integer(anchors, "anchors", 1)
+        self.rescale: Rescale = rescale
+        self.anchors = anchors
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
@@ -113,7 +112,7 @@ class GDeltaUQ(Retrained):
         """Return the mean logits of passes in which every node has an anchor of its own."""
         import torch
 
-        from graphtemper.calibrators.torch_sparse import product
+        from graphtemper.calibrators.training import product
 
         of_input, of_anchor = parameters[:2]
         matrix, of_rows = context.operator, context.features[rows]
@@ -132,7 +131,7 @@ class GDeltaUQ(Retrained):
         """Return the hidden layer for each of the fixed anchors, (M, N, hidden)."""
         import torch
 
-        from graphtemper.calibrators.torch_sparse import product
+        from graphtemper.calibrators.training import product
 
         of_input, of_anchor = parameters[:2]
         matrix = context.operator
@@ -150,7 +149,7 @@ class GDeltaUQ(Retrained):
         return dropped((aggregated + parameters[2]).relu(), self.dropout, generator)
 
     def _output(self, parameters: list[Tensor], context: Context, hidden: Tensor) -> Tensor:
-        from graphtemper.calibrators.torch_sparse import product
+        from graphtemper.calibrators.training import product
 
         second, second_bias = parameters[3:]
         return product(context.operator, context.operator, hidden @ second) + second_bias
@@ -158,7 +157,7 @@ class GDeltaUQ(Retrained):
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
-        from graphtemper.calibrators.torch_sparse import threads_for
+        from graphtemper.calibrators.training import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
         context = self._context(inputs.required_graph)

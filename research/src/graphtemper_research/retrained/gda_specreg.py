@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,10 +10,9 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 from graphtemper import Graph, temperature
-from graphtemper._core.checks import FloatArray, check_choice, check_integer, check_non_negative
-from graphtemper.calibrators.base import Inputs, Labelled
-from graphtemper.graph.operators import adjacency
-from graphtemper_research.harness.numeric import stream
+from graphtemper.calibrators import Inputs, Labelled
+from graphtemper.graph import adjacency
+from graphtemper_research.harness.numeric import FloatArray, stream
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:
@@ -99,11 +98,11 @@ class GDASpecReg(Retrained):
         epochs: int = 200,
         seed: int = 0,
     ) -> None:
-        self.adversarial = check_non_negative(adversarial, "adversarial")
-        self.regularisation = check_non_negative(regularisation, "regularisation")
-        self.penalty: Penalty = check_choice(penalty, get_args(Penalty), "penalty")
-        self.threshold = check_non_negative(threshold, "threshold")
-        self.components = check_integer(components, "components", 2)
+        self.adversarial = adversarial
+        self.regularisation = regularisation
+        self.penalty: Penalty = penalty
+        self.threshold = threshold
+        self.components = components
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
@@ -114,7 +113,7 @@ class GDASpecReg(Retrained):
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
-        from graphtemper.calibrators.torch_sparse import threads_for
+        from graphtemper.calibrators.training import threads_for
 
         source, target = self.source_, self._domain(inputs.required_graph)
         with threads_for(len(inputs.logits) * self.hidden):
@@ -171,8 +170,7 @@ class GDASpecReg(Retrained):
     def _encode(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators.torch_sparse import product
-        from graphtemper.calibrators.training import dropped
+        from graphtemper.calibrators.training import dropped, product
 
         first, first_bias, second, second_bias = parameters[:4]
         matrix = context.operator

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper.calibrators.base import Inputs, Labelled
+from graphtemper.calibrators import Inputs, Labelled
 from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.models import GCN
 from graphtemper_research.retrained.base import Retrained, training_nodes

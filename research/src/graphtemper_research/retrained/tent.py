@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.checks import FloatArray, check_integer, check_positive
-from graphtemper.calibrators.base import Inputs, Labelled
+from graphtemper.calibrators import Inputs, Labelled
+from graphtemper_research.harness.numeric import FloatArray
 from graphtemper_research.retrained.base import Context, Retrained
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class Tent(Retrained):
         epochs: int = 200,
         seed: int = 0,
     ) -> None:
-        self.steps = check_integer(steps, "steps", 0)
-        self.step_size = check_positive(step_size, "step_size")
+        self.steps = steps
+        self.step_size = step_size
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
@@ -94,8 +94,7 @@ class Tent(Retrained):
     def _logits(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators.torch_sparse import product
-        from graphtemper.calibrators.training import dropped
+        from graphtemper.calibrators.training import dropped, product
 
         first, gain, shift, second, bias = parameters
         matrix = context.operator
@@ -108,7 +107,7 @@ class Tent(Retrained):
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
-        from graphtemper.calibrators.torch_sparse import threads_for
+        from graphtemper.calibrators.training import threads_for
 
         context = self._context(inputs.required_graph)
         parameters = [torch.from_numpy(array.copy()) for array in self.parameters_]

@@ -14,10 +14,7 @@ import numpy as np
 
 from graphtemper import Graph, SourceCard, metrics, recalibrate
 from graphtemper import temperature as temperatures
-from graphtemper.card.class_profile import ClassProfile
-from graphtemper.errors import InputError
 from graphtemper.recalibration import Recalibration
-from graphtemper.recalibration.class_shares import likeliest
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Aggregate, Row, Rows
@@ -47,7 +44,7 @@ QUICK_GRAPHS = ("county_2012",)
 # The modes of `recalibrate`, without and with a correction.
 MODES: tuple[Literal["estimate"] | None, ...] = (None, "estimate")
 METHODS = ("plain", "estimate")
-ESTIMATORS = ("predicted", "EM", "reported", "known shares")
+ESTIMATORS = ("predicted", "reported")
 _PLAIN = (f"ece {UNCALIBRATED}", f"ece {SOURCE}")
 HALF = 0.5
 """Limit of the share error, relative to that of the predicted shares."""
@@ -67,9 +64,7 @@ def measure(
     card = SourceCard.build(
         predictor, home, val, seed=seed, compositions=compositions, progress=progress
     )
-    profile = card.class_profile
-    if profile is None:
-        raise InputError(f"the model does not separate the classes of {graph.name!r}.")
+    home_shares = np.bincount(graph.labels[val], minlength=graph.num_classes) / val.size
     unlabelled = graph.replace(labels=None)
     rows: Rows = []
     for index, case in enumerate(CASES):
@@ -82,43 +77,36 @@ def measure(
         )
         labels = graph.labels[plain.nodes]
         logits = np.asarray(predictor(target)[plain.nodes], dtype=np.float64)
-        facts = case.name | _facts(profile, card.probe.temperature, logits, labels, corrected)
+        facts = case.name | _facts(home_shares, card.temperature, logits, labels, corrected)
         for method, result in zip(METHODS, (plain, corrected), strict=True):
             rows.append(facts | _scored(method, result, logits, labels))
     return rows
 
 
 def _facts(
-    profile: ClassProfile,
+    home_shares: FloatArray,
     temperature: float,
     logits: FloatArray,
     labels: Indices,
     result: Recalibration,
 ) -> dict[str, Any]:
     """Return how far the shares moved, the L1 error of every estimate, and the ECE without any."""
-    classes = profile.shares.size
+    classes = home_shares.size
     true = np.bincount(labels, minlength=classes) / labels.size
-    z, floor = logits / temperature, 1.0 / labels.size
-    # The error that remains when the shares are known and only the classes of nodes are not.
-    new, old = (np.log(np.maximum(item, floor)) for item in (true, profile.shares))
-    posterior = temperatures.apply(profile.calibrated(z) + new - old)
     estimates = {
         "predicted": np.bincount(logits.argmax(axis=1), minlength=classes) / labels.size,
-        "EM": likeliest(z, profile.shares, prior=0.0)[0],
         "reported": result.class_shares,
-        "known shares": posterior.mean(axis=0),
     }
-    errors = {
+    facts = {
         f"l1 {name}": None if shares is None else float(np.abs(shares - true).sum())
         for name, shares in estimates.items()
     }
-    moved = float(np.abs(true - profile.shares).sum())
-    plain = {UNCALIBRATED: 1.0, SOURCE: temperature}
-    errors |= {
+    facts |= {
         f"ece {name}": metrics.ece(temperatures.apply(logits, value), labels)
-        for name, value in plain.items()
+        for name, value in {UNCALIBRATED: 1.0, SOURCE: temperature}.items()
     }
-    return {"moved": moved, "applied": result.logit_shift is not None} | errors
+    moved = float(np.abs(true - home_shares).sum())
+    return {"moved": moved, "applied": result.logit_shift is not None, **facts}
 
 
 def _scored(
@@ -162,7 +150,6 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
     unchanged = frame.select(rows, shift="none", strength=0.0)
     corrected = frame.select(pure, applied=True)
     with_shares = [row for row in pure if _is_reported(row)]
-    each = ", ".join(f"{name} {_ratio(with_shares, name):.2f}" for name in ESTIMATORS[1:])
     predicted = [
         row if _is_reported(row) else {**row, "l1 reported": row["l1 predicted"]} for row in pure
     ]
@@ -171,7 +158,7 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
             "share error where shares are reported, over that of predicted shares",
             _ratio(with_shares),
             HALF,
-            f"{len(with_shares)} of {len(pure)} cases; {each}",
+            f"{len(with_shares)} of {len(pure)} cases",
         ),
         reported(
             "the same over all cases, with predicted shares where none are reported",
@@ -180,7 +167,7 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
         reported(
             "share error where logits are corrected, over that of predicted shares",
             _ratio(corrected),
-            f"{len(corrected)} cases; {_ratio(corrected, 'known shares'):.2f} with known shares",
+            f"{len(corrected)} cases",
         ),
         at_least(
             "cases in which the ECE is no worse with the correction",
@@ -301,11 +288,10 @@ BENCH = Bench(
     command="bench class-shares",
     introduction="""\
 Pure share shifts draw the scored nodes so that their class shares are new: every class share is
-multiplied by exp(strength x a normal number). L1 errors of the shares are means over the cases
-in which shares are reported; *known shares* is the error that remains when the shares are known
-but the classes of the nodes are not. ECE and accuracy are means over the corrected cases;
-*before* is what `recalibrate` answers by default. Controls shift the graph itself, alone and
-with new shares: there the assumption behind a correction is false.""",
+multiplied by exp(strength x a normal number). L1 errors of the shares are means over the cases in
+which shares are reported. ECE and accuracy are means over the corrected cases; *before* is what
+`recalibrate` answers by default. Controls shift the graph itself, alone and with new shares: there
+the assumption behind a correction is false.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
     rows=summarise,
     bars=per("model", compare),

@@ -145,8 +145,9 @@ def after_gaps(place: Place, others: Sequence[Place], source: float) -> dict[str
         p = temperature.apply(other.logits, source)
         truth = metrics.decisions(p, other.classes, 1 if p.shape[1] == 2 else None)
         for name, value in plug_in(p).items():
-            if truth[name] is not None and np.isfinite(value):
-                gaps[name].append(log_odds(truth[name]) - log_odds(value))
+            known = truth[name]
+            if known is not None and np.isfinite(value):
+                gaps[name].append(log_odds(known) - log_odds(value))
     here = plug_in(temperature.apply(place.logits, source))
     return {
         name: to_share(log_odds(value) + float(np.mean(gaps[name] or [0.0])))

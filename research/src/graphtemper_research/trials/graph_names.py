@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from graphtemper import Graph
-from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import InputError
 from graphtemper_research.graphs import datasets
 from graphtemper_research.graphs.datasets import load_any as load_graph
@@ -46,9 +45,9 @@ def content(*names: str) -> str:
     for name in names:
         base = name.removesuffix(SUFFIX)
         path = datasets.find(base) if base in datasets.CATALOGUE else Path(base)
-        if path is None or not path.exists():
+        if path is None or not path.is_file():
             continue  # whoever loads it says that it is missing
-        with open_regular(path) as stream:
+        with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:12]
 

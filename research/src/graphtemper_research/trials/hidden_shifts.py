@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
 from graphtemper import Graph
-from graphtemper.graph.operators import adjacency, column_moments
-from graphtemper_research.harness.numeric import stream
+from graphtemper.graph import adjacency
+from graphtemper_research.harness.numeric import column_moments, stream
 
 # Columns are rotated in blocks of this size: a rotation of F columns costs F^3.
 BLOCK = 256

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphtemper import Graph, temperature
-from graphtemper.card import atlas
 from graphtemper.shifts import Shift
 from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Cell, Show
@@ -27,7 +26,7 @@ from graphtemper_research.harness.outcome import (
     prefixed,
     reported,
 )
-from graphtemper_research.harness.runner import Bench, Request, Selection, per
+from graphtemper_research.harness.runner import COMPOSITIONS, Bench, Request, Selection, per
 from graphtemper_research.trials import graph_names, shifted_targets
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.graph_names import SUFFIX
@@ -85,7 +84,7 @@ def measure(
     graph: Graph,
     model: str,
     seed: int,
-    compositions: int = atlas.COMPOSITIONS,
+    compositions: int = COMPOSITIONS,
     *,
     progress: Show | None = None,
 ) -> Rows:

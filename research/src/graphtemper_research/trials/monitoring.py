@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper import Graph, SourceCard, csbm, errors
-from graphtemper.models import SIGN
-from graphtemper.models.linear import LinearGNN
+from graphtemper.models import SIGN, LinearGNN
 from graphtemper.monitor import Entry, Snapshot, Watch, windows
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import frame

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper import Graph, Recalibration, SourceCard, errors, recalibrate, temperature
-from graphtemper.models.predictor import Predictor
+from graphtemper.models import Predictor
 from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show

@@ -13,14 +13,13 @@ from functools import partial
 from typing import Any
 
 from graphtemper import Graph
-from graphtemper.card import atlas
 from graphtemper.models import SIGN
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most
-from graphtemper_research.harness.runner import Bench, Request, Selection
+from graphtemper_research.harness.runner import COMPOSITIONS, Bench, Request, Selection
 from graphtemper_research.paper import real, real_graphs
 from graphtemper_research.trials import graph_names, trial
 from graphtemper_research.trials.trial import ATLAS, ORACLE, PEERS, SOURCE, Source
@@ -59,7 +58,7 @@ def _load_and_measure(name: str, splits: int, compositions: int, show: Show | No
 def measure(
     graph: Graph,
     splits: int = real_graphs.SPLITS,
-    compositions: int = atlas.COMPOSITIONS,
+    compositions: int = COMPOSITIONS,
     *,
     progress: Show | None = None,
 ) -> Rows:

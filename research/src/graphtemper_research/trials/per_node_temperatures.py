@@ -2,23 +2,20 @@
 
 The protocol of `known_shifts`: half of the labelled nodes train, a quarter makes the card, a
 quarter is scored under the same sixteen shifts, with and without their family in the card. Next to
-the atlas's temperatures stand the same model on logits alone (the paper's ablation), STAC's
-per-node stage, the plain softmax, the source's temperature and the oracle's.
+the atlas's temperatures stand STAC's per-node stage, the plain softmax, the source's temperature
+and the oracle's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from graphtemper import Graph, Observation, SourceCard, metrics, recalibrate, stac
 from graphtemper import temperature as temperatures
-from graphtemper.recalibration import node_temperatures
-from graphtemper.signals.node_signals import LOGIT_SIGNALS
 from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
@@ -54,7 +51,7 @@ GRAPHS = (
     "squirrel_filtered",
 )
 QUICK_GRAPHS = ("county_2012",)
-GLOBAL, PER_NODE, LOGITS_ONLY = "atlas", "atlas per node", "per node, logits only"
+GLOBAL, PER_NODE = "atlas", "atlas per node"
 STAC_FULL = "STAC-full"
 HALF_THE_GRAPH = ("heterogeneous", "shuffle")
 """Families that change some nodes and leave the others alone."""
@@ -76,25 +73,10 @@ METHODS = (
     UNCALIBRATED,
     SOURCE,
     STAC_FULL,
-    *(named(method, "known") for method in (GLOBAL, PER_NODE, LOGITS_ONLY)),
-    *(named(method, "unknown") for method in (GLOBAL, PER_NODE, LOGITS_ONLY)),
+    *(named(method, "known") for method in (GLOBAL, PER_NODE)),
+    *(named(method, "unknown") for method in (GLOBAL, PER_NODE)),
     ORACLE,
 )
-
-
-@dataclass(frozen=True)
-class Cards:
-    """A card, and the same one with node responses that read the logits alone."""
-
-    card: SourceCard
-    logits_only: SourceCard
-
-    @classmethod
-    def of(cls, card: SourceCard) -> Cards:
-        """Fit the ablation to the nodes that the card has in memory."""
-        assert card.atlas_nodes is not None
-        ablated = card.atlas_nodes.fit_to(card.atlas, card.reference.accuracy, LOGIT_SIGNALS)
-        return cls(card, replace(card, node_responses={"model": ablated, "logits": ablated}))
 
 
 def measure(
@@ -105,8 +87,8 @@ def measure(
         graph, model, seed, compositions, progress, fewest_nodes=FEWEST_NODES
     )
     assert graph.labels is not None
-    whole = Cards.of(source.card)
-    thinner = {name: Cards.of(source.card.without(name)) for name in shifted_targets.families()}
+    whole = source.card
+    thinner = {name: source.card.without(name) for name in shifted_targets.families()}
     rows: Rows = []
     for shift, target, draw in shifted_targets.shifted(graph, seed):
         observation = Observation(source.predictor, target, test, seed=draw)
@@ -124,21 +106,12 @@ def measure(
 
 
 def _ask(
-    source: Source, target: Graph, nodes: Indices, seed: int, cards: Cards
+    source: Source, target: Graph, nodes: Indices, seed: int, card: SourceCard
 ) -> dict[str, float | FloatArray]:
-    """Return the temperatures that a card gives: global, per node, and per node by logits."""
-    result = recalibrate(source.predictor, target, cards.card, nodes, seed=seed, per_node=True)
+    """Return the temperatures that a card gives: global, and per node."""
+    result = recalibrate(source.predictor, target, card, nodes, seed=seed, per_node=True)
     assert result.node_temperatures is not None
-    observation = Observation(source.predictor, target, nodes, seed=seed)
-    abstained = result.verdict == "abstain"
-    ablated, _ = node_temperatures.spread(
-        observation, cards.logits_only, result.temperature, result.accuracy.value, abstained
-    )
-    return {
-        GLOBAL: result.temperature,
-        PER_NODE: result.node_temperatures,
-        LOGITS_ONLY: ablated,
-    }
+    return {GLOBAL: result.temperature, PER_NODE: result.node_temperatures}
 
 
 def _stac(observation: Observation, threshold: float) -> FloatArray:
@@ -270,8 +243,7 @@ BENCH = Bench(
     introduction="""\
 Means over the shifts, then over the graphs. *Brier* is over all classes (0 to 2); *AUROC* is
 how often a correct node is more confident than a wrong one. Lower Brier, NLL and ECE and higher
-AUROC are better. *logits only* is the same model fitted to margin, entropy and predicted class
-alone, the paper's ablation. *Shifts of a part* are heterogeneous noise and shuffled features,
+AUROC are better. *Shifts of a part* are heterogeneous noise and shuffled features,
 which change half of the nodes. The oracle has one temperature, fitted to the target's labels.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
     rows=summarise,

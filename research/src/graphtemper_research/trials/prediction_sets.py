@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import betabinom
 
-from graphtemper import Graph, Observation, metrics, recalibrate, shifts, temperature
-from graphtemper.calibrators.conformal import ConformalSets
-from graphtemper.calibrators.conformal.sets import Score
+from graphtemper import ConformalSets, Graph, Observation, metrics, recalibrate, shifts, temperature
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
@@ -43,7 +41,7 @@ GRAPHS = (
 )
 QUICK_GRAPHS = ("county_2012",)
 LEVEL = 0.9
-SCORES: tuple[Score, ...] = ("aps", "raps", "daps")
+SCORES: tuple[Literal["aps", "raps", "daps"], ...] = ("aps", "raps", "daps")
 WEIGHTED, TRUE_SHARES = "atlas, estimated shares", "source-T, true shares"
 METHODS = (SOURCE, ATLAS, WEIGHTED, TRUE_SHARES, ORACLE)
 SHARE_TARGETS = ("equal class shares", "reversed class shares")
@@ -88,7 +86,7 @@ class SourceSets:
     def of(cls, source: Source, graph: Graph, val: Indices, seed: int) -> SourceSets:
         """Compute the thresholds at the source temperature, from the nodes of the card."""
         assert graph.labels is not None
-        unit = source.card.probe.temperature
+        unit = source.card.temperature
         p = temperature.apply(Observation(source.predictor, graph, temperature=unit).all_logits)
         fitted: dict[str, ConformalSets] = {
             name: ConformalSets(name, LEVEL, seed=seed).fit(p, graph.labels, graph, val)
@@ -102,7 +100,7 @@ class SourceSets:
         truth = labels[nodes]
         given = (self.source.predictor, target, self.source.card, nodes)
         result = recalibrate(*given, seed=draw)
-        atlas, unchanged = trial.Answer.of(result), trial.Answer(self.source.card.probe.temperature)
+        atlas, unchanged = trial.Answer.of(result), trial.Answer(self.source.card.temperature)
         answers = {SOURCE: unchanged, ATLAS: atlas, WEIGHTED: atlas, TRUE_SHARES: unchanged}
         true_shares = np.bincount(truth, minlength=logits.shape[1]) / nodes.size
         # Where no class shares explain the predictions there are none, and thresholds stay.

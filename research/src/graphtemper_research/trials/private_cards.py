@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from graphtemper import Graph, SourceCard, metrics, recalibrate, temperature
-from graphtemper.card import atlas
-from graphtemper.models.predictor import predict
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.provenance import stamp, text
+from graphtemper_research.harness.runner import COMPOSITIONS
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.shifted_targets import families, shifted
 from graphtemper_research.trials.trial import MODELS, hide_labels, split
@@ -30,7 +29,7 @@ _KINDS = ("known", "unknown")
 
 
 def measure(
-    graph: Graph, seed: int, epsilon: float | None, compositions: int = atlas.COMPOSITIONS
+    graph: Graph, seed: int, epsilon: float | None, compositions: int = COMPOSITIONS
 ) -> dict[str, float]:
     """Return ECE, error of the accuracy and coverage, with known and unknown families."""
     train, val, test = split(graph, seed)
@@ -44,7 +43,7 @@ def measure(
     labels = graph.labels[test]
     found: dict[str, list[float]] = {"nothing": [], "source": [], "oracle": []}
     for shift, target, draw in shifted(graph, seed):
-        logits = predict(model, target)[test]
+        logits = np.asarray(model(target), dtype=np.float64)[test]
         right = float((logits.argmax(axis=1) == labels).mean())
         best = temperature.solve(logits, labels).temperature
         for name, value in (("nothing", 1.0), ("source", card.temperature), ("oracle", best)):

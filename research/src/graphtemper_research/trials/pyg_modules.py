@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphtemper.graph import Graph, Nodes, select_labelled
 
 if TYPE_CHECKING:
-    from graphtemper.pyg.wrap import Predictor
+    from graphtemper.pyg import Predictor
 
 EPOCHS = 100
 LAYERS = {"PyG-GCN": "GCN", "PyG-GAT": "GAT", "PyG-SAGE": "GraphSAGE"}

@@ -23,16 +23,14 @@ from graphtemper import (
     stac,
     temperature,
 )
-from graphtemper.card import atlas
 from graphtemper.estimators import ATC, DoC
-from graphtemper.models import SIGN
-from graphtemper.models.predictor import Predictor
+from graphtemper.models import SIGN, Predictor
 from graphtemper.recalibration import Recalibration
-from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
-from graphtemper_research.harness.numeric import FloatArray, stream
+from graphtemper_research.harness.numeric import FloatArray, nearest_temperature, stream
+from graphtemper_research.harness.runner import COMPOSITIONS
 from graphtemper_research.models import GCN
 from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
@@ -193,7 +191,7 @@ class Peers:
         observation = Observation(predictor, target, nodes, temperature=self.source_temperature)
         for name, estimator in self.estimators.items():
             estimate = estimator.estimate(observation)
-            found, _ = nearest_temperature(observation.logits, estimate.value)
+            found = nearest_temperature(observation.logits, estimate.value)
             answers[name] = Answer(found, estimate.value, estimate.low, estimate.high)
         return answers
 
@@ -215,7 +213,7 @@ class Source:
         train: Indices,
         val: Indices,
         seed: int,
-        compositions: int = atlas.COMPOSITIONS,
+        compositions: int = COMPOSITIONS,
         *,
         progress: Show | None = None,
     ) -> Source:
