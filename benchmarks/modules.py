@@ -23,8 +23,8 @@ from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Reading, read
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.sample import SIZE, in_memory
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.trials.trial import MODELS
@@ -64,7 +64,11 @@ def measure(name: str, kind: str, **options: Any) -> dict[str, Any]:
 
 
 def on_a_sample(
-    num_nodes: int = 1_000_000, degree: int = 20, at_source: int = 3000, **options: Any
+    num_nodes: int = 1_000_000,
+    degree: int = 20,
+    at_source: int = 3000,
+    sample: int | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the row of a large graph whose logits are given."""
     source, part = _drawn(at_source, 1, degree), at_source // 3
@@ -73,7 +77,9 @@ def on_a_sample(
     graph = _drawn(num_nodes, 2, degree, homophily=0.5)
     one, logits = seconds(lambda: layer_by_layer(model.module, graph))
     unlabelled = graph.replace(labels=None)
-    found, result = seconds(lambda: recalibrate(model, unlabelled, card, logits=logits))
+    found, result = seconds(
+        lambda: recalibrate(model, unlabelled, card, logits=logits, sample=sample)
+    )
     row = {"graph": "million", "module": "SAGE", "pass": one, "card": None}
     codes = [reason.code.value for reason in result.reasons]
     return row | {
@@ -88,7 +94,12 @@ def on_a_sample(
 
 
 def sample_and_all(
-    num_nodes: int = 120_000, degree: int = 6, at_source: int = 3000, seeds: int = 8, **options: Any
+    num_nodes: int = 400_000,
+    degree: int = 6,
+    at_source: int = 3000,
+    seeds: int = 8,
+    sample: int = SIZE,
+    **options: Any,
 ) -> dict[str, Any]:
     """Return answers from samples next to those from passes over all nodes, for several targets."""
     source, part = _drawn(at_source, 1, degree), at_source // 3
@@ -101,7 +112,7 @@ def sample_and_all(
         logits = model(graph)
         one, other = (Observation(model, graph, seed=seed, logits=logits) for _ in range(2))
         all_seconds, whole = seconds(partial(read, card, one))
-        few_seconds, (nodes, few) = seconds(partial(_read_sample, card, other))
+        few_seconds, (nodes, few) = seconds(partial(_read_sample, card, other, sample))
         gap = few.prior.centre - whole.prior.centre
         row = {"all": to_share(whole.prior.centre), "sample": to_share(few.prior.centre)}
         row |= {"z": gap / few.sampled**0.5, "of_interval": abs(gap) / few.prior.deviation / 3.29}
@@ -110,11 +121,11 @@ def sample_and_all(
     return {"graph": "sample", "module": "SAGE", "nodes": num_nodes, "degree": degree, "rows": rows}
 
 
-def _read_sample(card: SourceCard, seen: Observation) -> tuple[int, Reading]:
-    sample = receptive_field.draw(seen)
-    if sample is None:
+def _read_sample(card: SourceCard, seen: Observation, size: int) -> tuple[int, Reading]:
+    sampled = in_memory(seen, card.probe, size)
+    if sampled is None:
         raise ValueError("the graph is too small for a sample")
-    return sample.nodes.size, read(card, seen, sample)
+    return sampled.num_nodes, read(card, seen, sampled)
 
 
 def layer_by_layer(net: torch.nn.Module, graph: Graph) -> np.ndarray:

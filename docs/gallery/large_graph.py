@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from graphtemper import SourceCard, csbm, recalibrate, scale
+from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.models import SIGN
+from graphtemper.scale import StoredGraph
 
 settings = {"degree": 10, "snr": 1.0, "num_features": 16}
 source = csbm.sample(2000, homophily=0.8, seed=1, **settings)
@@ -44,33 +45,24 @@ for name, columns in tables.items():
 # %%
 # One call. The answer is a folder of Parquet files, one row per node.
 
-result = scale.recalibrate(
-    logits=folder / "logits",
-    graph=folder / "edges",
-    features=folder / "nodes",
-    card=card,
-    model=model,
-    out=folder / "answer",
-)
+graph = StoredGraph.open(folder / "nodes", folder / "edges")
+result = recalibrate(model, graph, card, logits=folder / "logits", out=folder / "answer")
 print(f"verdict {result.verdict}, accuracy {result.accuracy.value:.3f}")
 print(sorted(path.name for path in result.out.iterdir()))
 print(pq.read_table(result.out).slice(0, 3).to_pandas().round(3).to_string(index=False))
 
 # %%
-# Larger graphs than 400,000 nodes are not loaded: the model runs on a sample of the nodes. Here
-# samples of several sizes are forced, and compared with the whole graph.
+# Larger graphs than 100,000 nodes are not loaded: the model runs on a sample of the nodes. Here
+# samples of several sizes are asked for, and compared with the whole graph.
 
 import matplotlib.pyplot as plt
 
-from graphtemper.scale import recalibration
-
-recalibration.SMALL_NODES = 0
 whole = recalibrate(model, target.replace(labels=None), card).accuracy
-sizes, found = (500, 1000, 2000, 4000), []
-for size in sizes:
-    places = {"logits": folder / "logits", "graph": folder / "edges", "features": folder / "nodes"}
-    given = {"card": card, "model": model, "out": folder / f"of {size}", "sample": size}
-    found.append(scale.recalibrate(**places, **given).accuracy)
+sizes = (500, 1000, 2000, 4000)
+found = [
+    recalibrate(model, graph, card, logits=folder / "logits", sample=size).accuracy
+    for size in sizes
+]
 
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
 reach = [[item.value - item.low for item in found], [item.high - item.value for item in found]]

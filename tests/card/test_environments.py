@@ -13,7 +13,7 @@ from graphtemper.card import environments
 from graphtemper.card.format import MAX_BYTES
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.models import SIGN
-from graphtemper.signals.evidence import column_sketch
+from graphtemper.signals.drift import column_sketch
 
 LEVELS = {"noise": (0.5, 1.5), "mask": (0.4,), "rewire": (0.3,), "drop": (0.5,)}
 

@@ -9,27 +9,15 @@ import numpy as np
 import pytest
 from tests.helpers import check_refusal, command_environment
 
-from graphtemper import SourceCard, csbm
-from graphtemper.models import SIGN
-
-GRAPH = csbm.sample(200, 6, 0.8, 1.0, num_features=4, seed=1)
-MODEL = SIGN(hops=1).fit(GRAPH, range(100))
-FEW = {"noise": (0.5,), "drop": (0.5,), "rewire": (0.3,)}
-
-
-@pytest.fixture(scope="module")
-def card():
-    return SourceCard.build(MODEL, GRAPH, range(100, 200), shifts=FEW, compositions=0)
-
 
 @pytest.fixture
-def folder(card, tmp_path):
-    GRAPH.replace(labels=None).save(tmp_path / "target.npz")
-    GRAPH.save(tmp_path / "source.npz")
-    MODEL.save(tmp_path / "model.npz")
+def folder(source, model, card, tmp_path):
+    source.replace(labels=None).save(tmp_path / "target.npz")
+    source.save(tmp_path / "source.npz")
+    model.save(tmp_path / "model.npz")
     card.save(tmp_path / "card.json")
     (tmp_path / "days").mkdir()
-    GRAPH.save(tmp_path / "days" / "one.npz")
+    source.save(tmp_path / "days" / "one.npz")
     os.link(tmp_path / "target.npz", tmp_path / "linked.npz")
     (tmp_path / "symlink.npz").symlink_to("model.npz")
     (tmp_path / "symlink.html").symlink_to("days/one.npz")
@@ -94,15 +82,15 @@ import numpy as np
 import helper
 
 def predict(graph):
-    return np.asarray(graph.features)[:, :2] * helper.FACTOR
+    return np.asarray(graph.features)[:, :3] * helper.FACTOR
 """
 
 
 @pytest.mark.parametrize("start", [["-c", "from graphtemper.cli import main; main()"],
                                    ["-m", "graphtemper"]])  # fmt: skip
-def test_only_the_named_module_of_the_working_directory_is_run(tmp_path, start):
+def test_only_the_named_module_of_the_working_directory_is_run(source, tmp_path, start):
     """Its own helpers are found; nothing there takes the place of an installed module."""
-    GRAPH.save(tmp_path / "source.npz")
+    source.save(tmp_path / "source.npz")
     (tmp_path / "code.py").write_text(CODE)  # the standard library has a module of this name
     (tmp_path / "helper.py").write_text("FACTOR = -2.0\n")
     for name in ("threadpoolctl", "csv", "scipy", "rich"):
@@ -116,7 +104,7 @@ def test_only_the_named_module_of_the_working_directory_is_run(tmp_path, start):
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout)["num_nodes"] == 200
+    assert json.loads(run.stdout)["num_nodes"] == 600
 
 
 def test_numbers_that_json_lacks_are_never_printed(capsys):

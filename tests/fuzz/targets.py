@@ -24,7 +24,7 @@ from graphtemper.monitor.snapshots import find_logits
 from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
-from graphtemper.scale.logits.logit_tables import LogitTables, read_logits
+from graphtemper.scale.logit_tables import LogitTables, read_logits
 from graphtemper.scale.stored_graph import load, moments_of
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.harness import cells, provenance

@@ -5,7 +5,7 @@ import pytest
 from tests.helpers import needs, raises
 
 from graphtemper.errors import FileError
-from graphtemper.scale.logits.logit_tables import open_logits, read_logits
+from graphtemper.scale.logit_tables import open_logits, read_logits
 
 LOGITS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Snapshots of logits: the estimate of `scale.recalibrate`, in one pass and without a file."""
+"""Snapshots of logits: the estimate of logits in files, in one pass and without a file."""
 
 import json
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
+from graphtemper import recalibrate
 from graphtemper.cli import app
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.snapshots import find_logits, find_snapshots
-from graphtemper.scale import recalibrate as recalibrate_stored
-from graphtemper.scale.logits import logit_tables
+from graphtemper.scale import logit_tables
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -36,7 +36,7 @@ def logits_of(watched, day):
 def test_an_answer_is_that_of_a_stored_recalibration(watched, logits_of, watch, tmp_path):
     path = write(tmp_path / "day1", logits_of(1))
     entry = watch.add(None, path)
-    known = recalibrate_stored(path, watched[1], tmp_path / "answer")
+    known = recalibrate(path, None, watched[1], out=tmp_path / "answer")
     estimate = known.accuracy
     assert (entry.accuracy, entry.low, entry.high) == (estimate.value, estimate.low, estimate.high)
     assert (entry.temperature, entry.slope) == (known.temperature, known.slope)

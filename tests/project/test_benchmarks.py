@@ -78,21 +78,18 @@ def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     from benchmarks import modules
 
-    from graphtemper.signals import receptive_field
-
     few = {"shifts": {"noise": (1.0,), "drop": (0.5,), "scale": (0.5,)}, "compositions": 0}
     monkeypatch.setattr("graphtemper_research.trials.pyg_modules.EPOCHS", 5)
     row = modules.measure("drawn", "GCN", **few)
     assert row["card_passes"] <= 500
     assert row["passes"] <= 12
-    monkeypatch.setattr(receptive_field, "SMALL", 1000)
-    monkeypatch.setattr(receptive_field, "SIZES", (60,))
-    large = modules.on_a_sample(num_nodes=8000, degree=4, at_source=300, **few)
+    large = modules.on_a_sample(num_nodes=8000, degree=3, at_source=300, sample=120, **few)
     assert large["sampled"]
     low, value, high = large["accuracy"]
     assert 0.0 <= low < value < high <= 1.0
-    both = modules.sample_and_all(num_nodes=6000, degree=4, at_source=300, seeds=2, **few)
-    assert all(np.isfinite(item["z"]) and item["nodes"] == 60 for item in both["rows"])
+    sizes = {"num_nodes": 8000, "degree": 3, "at_source": 300, "sample": 120}
+    both = modules.sample_and_all(seeds=2, **sizes, **few)
+    assert all(np.isfinite(item["z"]) and item["nodes"] == 120 for item in both["rows"])
     for rows in ([row], [large], [both]):
         modules.write(rows, tmp_path / "modules.json")
     results = Results(tmp_path)

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard, csbm, shifts
+from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper.models import SIGN
-from graphtemper.scale import recalibrate, recalibration
+from graphtemper.scale import StoredGraph
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -62,19 +62,23 @@ def problem(tmp_path_factory):
     return SimpleNamespace(model=model, card=card, target=target, tables=tables)
 
 
-@pytest.fixture
-def sampled(monkeypatch):
-    """Small graphs are not loaded."""
-    monkeypatch.setattr(recalibration, "SMALL_NODES", 0)
+def answered(problem, out, *, graph=None, features=None, logits=None, card=None, **changes):
+    """Recalibrate the stored target of a problem, on a sample of 400 nodes by default."""
+    tables = problem.tables
+    nodes, edges = features or tables["features"], graph or tables["graph"]
+    given = {"logits": logits or tables["logits"], "out": out, "sample": 400} | changes
+    model = given.pop("model", problem.model)
+    directed = given.pop("directed", False)
+    stored = StoredGraph.open(nodes, edges, directed)
+    if model is None:
+        given = {name: value for name, value in given.items() if name != "logits"}
+        return recalibrate(logits or tables["logits"], stored, card or problem.card, **given)
+    return recalibrate(model, stored, card or problem.card, **given)
 
 
 @pytest.fixture(scope="session")
 def serial(problem, tmp_path_factory):
     """The answer of one process from a sample, the bytes it wrote, and what reads such bytes."""
     out = tmp_path_factory.mktemp("serial") / "answer"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recalibration, "SMALL_NODES", 0)
-        answer = recalibrate(
-            **problem.tables, card=problem.card, model=problem.model, out=out, sample=400
-        )
+    answer = answered(problem, out)
     return SimpleNamespace(answer=answer, written=written(out), read=written)

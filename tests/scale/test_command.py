@@ -9,9 +9,9 @@ import pytest
 
 from graphtemper.cli.options import Deployed
 from graphtemper.cli.stored import Stored, recalibrate_stored
-from graphtemper.scale import recalibrate, recalibration
+from graphtemper.recalibration import stored as stored_job
 
-from .conftest import written
+from .conftest import answered, written
 
 
 def call(problem, folder, *options):
@@ -41,7 +41,7 @@ def test_from_tables_to_probabilities(problem, folder):
     assert "2,000 nodes" in result.stdout
     again = call(problem, folder, *options, "--json")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
-    recalibrate(**problem.tables, card=problem.card, model=problem.model, out=folder / "known")
+    answered(problem, folder / "known", sample=None)
     assert written(folder / "answer") == written(folder / "known")
 
 
@@ -70,7 +70,7 @@ def test_an_interruption_says_that_nothing_is_kept(problem, folder, monkeypatch)
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recalibration, "write_parts", stop)
+    monkeypatch.setattr(stored_job, "write_parts", stop)
     given = {"card": folder / "card.json", "logits": problem.tables["logits"]}
     stored = Stored(features=str(problem.tables["features"]))
     with pytest.raises(KeyboardInterrupt, match="the same command starts over"):

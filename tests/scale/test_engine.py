@@ -13,14 +13,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from graphtemper import recalibrate
 from graphtemper.errors import ClusterError, FileError
-from graphtemper.scale import OnDask, Serial, connected, recalibrate, streaming
-from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitArray
+from graphtemper.recalibration import streaming
+from graphtemper.scale import OnDask, Serial, StoredGraph, connected
+from graphtemper.scale.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.logit_tables import LogitArray
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.runner import Request, run
 
-from .conftest import written
+from .conftest import answered, written
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.nightly
@@ -63,18 +65,11 @@ class Killing(OnDask):
         return super().map(function, items)
 
 
-def answered(problem, out, client):
-    given = {"card": problem.card, "model": problem.model, "out": out, "sample": 400}
-    return recalibrate(**problem.tables, **given, client=client)
-
-
 @pytest.mark.parametrize("kind", [None, 2, 5, 9])
-def test_two_workers_write_the_bytes_of_one_process(
-    problem, serial, client, sampled, tmp_path, kind
-):
+def test_two_workers_write_the_bytes_of_one_process(problem, serial, client, tmp_path, kind):
     """Also if one dies during a pass over logits, nodes or edges."""
     engine = client if kind is None else Killing(client, kind)
-    answered(problem, tmp_path / "out", engine)
+    answered(problem, tmp_path / "out", client=engine)
     assert serial.read(tmp_path / "out") == serial.written
 
 
@@ -93,7 +88,7 @@ def test_workers_may_die_and_write_the_bytes_of_one_process(
 ):
     logits = write_logits(problem, tmp_path / "logits")
     one, other = (
-        recalibrate(logits, problem.card, tmp_path / name, client=engine).out
+        recalibrate(logits, None, problem.card, out=tmp_path / name, client=engine).out
         for name, engine in (("one", Serial()), ("other", kind(client)))
     )
     assert serial.read(one) == serial.read(other)
@@ -141,7 +136,8 @@ def test_the_command_line_at_a_scheduler(problem, client, tmp_path):
     # Relative paths are those of the caller, whose working directory is not that of the workers.
     subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd=tmp_path)
     tables = {key: problem.tables[key] for key in ("logits", "features")}
-    recalibrate(**tables, card=problem.card, out=tmp_path / "one")
+    stored = StoredGraph.open(tables["features"], tables["graph"])
+    recalibrate(tables["logits"], stored, problem.card, out=tmp_path / "one")
     assert written(tmp_path / "out") == written(tmp_path / "one")
 
 
@@ -199,7 +195,7 @@ def _rows(name, show):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 7])
-def test_any_number_of_workers(problem, serial, sampled, workers, tmp_path):
+def test_any_number_of_workers(problem, serial, workers, tmp_path):
     with cluster(workers) as local, distributed.Client(local) as client:
-        answered(problem, tmp_path / "out", client)
+        answered(problem, tmp_path / "out", client=client)
     assert serial.read(tmp_path / "out") == serial.written

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper import recalibrate as in_memory
-from graphtemper import temperature
-from graphtemper.scale import Serial, recalibrate, streaming
-from graphtemper.scale.logits import logit_tables
-from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitArray
+from graphtemper import recalibrate, temperature
+from graphtemper.recalibration import streaming
+from graphtemper.scale import Serial, StoredGraph, logit_tables
+from graphtemper.scale.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.logit_tables import LogitArray
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -40,9 +39,9 @@ def folder(logits, tmp_path):
 
 def test_with_feature_moments_the_answer_is_that_of_recalibrate(problem, logits, folder, tmp_path):
     result = recalibrate(
-        folder, problem.card, tmp_path / "out", features=problem.tables["features"]
+        folder, StoredGraph.open(problem.tables["features"]), problem.card, out=tmp_path / "out"
     ).to_dict()
-    expected = in_memory(logits, problem.target, problem.card).to_dict()
+    expected = recalibrate(logits, problem.target, problem.card).to_dict()
     for name in ("confidence", "confident_share", "certain_share"):
         assert result["signals"][name] == pytest.approx(expected["signals"][name], rel=1e-9)
     for key in ("value", "low", "high"):
@@ -52,14 +51,14 @@ def test_with_feature_moments_the_answer_is_that_of_recalibrate(problem, logits,
 
 
 def test_without_feature_moments_the_verdict_is_at_most_caution(problem, folder, tmp_path):
-    result = recalibrate(folder, problem.card, tmp_path / "out")
+    result = recalibrate(folder, None, problem.card, out=tmp_path / "out")
     assert result.verdict != "trust"
     assert result.reasons[-1].code == "features_unknown"
     assert "log_degree" not in result.signals
 
 
 def test_probabilities(problem, logits, folder, tmp_path):
-    result = recalibrate(folder, problem.card, tmp_path / "out")
+    result = recalibrate(folder, None, problem.card, out=tmp_path / "out")
     table = pq.read_table(result.out)
     p = np.column_stack([table[f"probability_{k}"].to_numpy() for k in range(4)])
     z = logits / result.temperature
@@ -77,7 +76,7 @@ def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
         return plain(self, shard)
 
     monkeypatch.setattr(logit_tables.LogitTables, "batches", counted)
-    recalibrate(folder, problem.card, tmp_path / "out")
+    recalibrate(folder, None, problem.card, out=tmp_path / "out")
     assert opened == [0, 1, 2, 0, 1, 2]
 
 
@@ -107,7 +106,7 @@ def test_a_large_file_is_read_in_batches(problem, tmp_path, monkeypatch, kind):
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        recalibrate(tmp_path / "z.parquet", problem.card, tmp_path / "out")
+        recalibrate(tmp_path / "z.parquet", None, problem.card, out=tmp_path / "out")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -123,8 +122,8 @@ def test_lists_and_names(problem, logits, folder, tmp_path):
     names = [f"user {row}" for row in range(2000)]
     table = pa.table({"node": names, "logits": list(logits)})
     pq.write_table(table, other / "all.parquet", row_group_size=130)
-    result = recalibrate(other, problem.card, tmp_path / "one")
-    plain = recalibrate(folder, problem.card, tmp_path / "other")
+    result = recalibrate(other, None, problem.card, out=tmp_path / "one")
+    plain = recalibrate(folder, None, problem.card, out=tmp_path / "other")
     assert result.temperature == pytest.approx(plain.temperature, rel=1e-9)
     assert pq.read_table(result.out)["node"].to_pylist() == names
 
@@ -142,7 +141,7 @@ def test_lists_and_names(problem, logits, folder, tmp_path):
 def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, columns, error):
     pq.write_table(pa.table(columns), folder / "part-2.parquet")
     with raises(error) as error:
-        recalibrate(folder, problem.card, tmp_path / "out")
+        recalibrate(folder, None, problem.card, out=tmp_path / "out")
     assert "part-2.parquet" in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["logits"]
 
@@ -151,7 +150,9 @@ def test_files_of_one_name_keep_their_results_apart(problem, logits, folder, tmp
     for path in folder.iterdir():
         (tmp_path / "days" / path.stem).mkdir(parents=True)
         path.rename(tmp_path / "days" / path.stem / "part.parquet")
-    result = recalibrate(tmp_path / "days" / "*" / "part.parquet", problem.card, tmp_path / "out")
+    result = recalibrate(
+        tmp_path / "days" / "*" / "part.parquet", None, problem.card, out=tmp_path / "out"
+    )
     assert pq.read_table(result.out).num_rows == len(logits)
 
 
@@ -159,7 +160,7 @@ def test_a_truncated_file_is_named(problem, folder, tmp_path):
     path = folder / "part-1.parquet"
     path.write_bytes(path.read_bytes()[:-20])
     with raises("damaged"):
-        recalibrate(folder, problem.card, tmp_path / "out")
+        recalibrate(folder, None, problem.card, out=tmp_path / "out")
 
 
 @pytest.mark.parametrize("names", [None, [f"user {row}" for row in range(2000)]])
@@ -170,7 +171,7 @@ def test_an_empty_file_gives_an_empty_table(problem, logits, tmp_path, names):
         table = pq.read_table(path)
         if names is not None and not table.num_rows:
             pq.write_table(table.set_column(0, "node", pa.array([], pa.string())), path)
-    result = recalibrate(folder, problem.card, tmp_path / "out")
+    result = recalibrate(folder, None, problem.card, out=tmp_path / "out")
     tables = [pq.read_table(path) for path in sorted(result.out.glob("*.parquet"))]
     assert [table.num_rows for table in tables] == [0, 300, 0, 1700, 0]
     assert len({str(table.schema) for table in tables}) == 1
@@ -192,7 +193,7 @@ def test_an_empty_file_gives_an_empty_table(problem, logits, tmp_path, names):
 def test_columns_that_are_not_the_logits(problem, tmp_path, columns):
     pq.write_table(pa.table(columns), tmp_path / "z.parquet")
     with raises("table"):
-        recalibrate(tmp_path / "z.parquet", problem.card, tmp_path / "out")
+        recalibrate(tmp_path / "z.parquet", None, problem.card, out=tmp_path / "out")
 
 
 def test_a_codec_that_arrow_lacks_is_reported(problem, folder, tmp_path, monkeypatch):
@@ -201,9 +202,9 @@ def test_a_codec_that_arrow_lacks_is_reported(problem, folder, tmp_path, monkeyp
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", refuse)
     with raises("damaged"):
-        recalibrate(folder, problem.card, tmp_path / "out")
+        recalibrate(folder, None, problem.card, out=tmp_path / "out")
 
 
 def test_no_files(problem, tmp_path):
     with raises("damaged"):
-        recalibrate(tmp_path / "nowhere", problem.card, tmp_path / "out")
+        recalibrate(tmp_path / "nowhere", None, problem.card, out=tmp_path / "out")

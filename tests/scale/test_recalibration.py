@@ -6,25 +6,17 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper import recalibrate as in_memory
-from graphtemper.errors import InputError
-from graphtemper.scale import recalibrate
-from graphtemper.scale.evidence import sample as sampling
-from graphtemper.scale.evidence.sample import Measured, merged, spread
+from graphtemper import Graph, recalibrate, scale
+from graphtemper.scale import StoredGraph
 
-from .conftest import pa, pq, stored, written
-
-
-def answered(problem, out, **changes):
-    given = {"card": problem.card, "model": problem.model, "out": out, "sample": 400}
-    return recalibrate(**(problem.tables | given | changes))
+from .conftest import answered, pa, pq, stored, written
 
 
 @pytest.mark.parametrize("sample", [20_000, 2000])
 def test_with_all_nodes_the_answer_is_that_in_memory(problem, tmp_path, sample):
     found = answered(problem, tmp_path / "out", sample=sample)
     logits = problem.model(problem.target)
-    expected = in_memory(problem.model, problem.target, problem.card, logits=logits)
+    expected = recalibrate(problem.model, problem.target, problem.card, logits=logits)
     assert found.accuracy == expected.accuracy
     assert found.temperature == expected.temperature
     p = pq.read_table(found.out)["probability_2"].to_numpy()
@@ -32,7 +24,7 @@ def test_with_all_nodes_the_answer_is_that_in_memory(problem, tmp_path, sample):
 
 
 def test_the_answer_of_a_sample_is_near_and_its_interval_wider(problem, serial):
-    found, whole = serial.answer, in_memory(problem.model, problem.target, problem.card)
+    found, whole = serial.answer, recalibrate(problem.model, problem.target, problem.card)
     assert found.signals["confidence"] == pytest.approx(whole.signals["confidence"], rel=1e-6)
     assert found.signals["homophily"] == pytest.approx(whole.signals["homophily"], rel=1e-9)
     assert found.signals["second_agreement"] == whole.signals["second_agreement"]
@@ -48,7 +40,7 @@ def test_the_answer_of_a_sample_is_near_and_its_interval_wider(problem, serial):
 def test_what_needs_no_fields_is_measured_at_more_nodes(problem, serial):
     """Here at all nodes, which are fewer than ten times the sample."""
     found = serial.answer.reading.evidence
-    whole = in_memory(problem.model, problem.target, problem.card).reading.evidence
+    whole = recalibrate(problem.model, problem.target, problem.card).reading.evidence
     for name in ("edge", "wedge", "own_feature"):
         assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-4), name
     for name in ("feature", "held"):
@@ -56,14 +48,14 @@ def test_what_needs_no_fields_is_measured_at_more_nodes(problem, serial):
         assert abs(value - getattr(whole, name).value) < 1.5 * error, name
 
 
-def test_the_seed_decides(problem, serial, sampled, tmp_path):
+def test_the_seed_decides(problem, serial, tmp_path):
     again = answered(problem, tmp_path / "again")
     assert written(again.out) == serial.written
     other = answered(problem, tmp_path / "other", seed=1)
     assert other.accuracy.value != serial.answer.accuracy.value
 
 
-def test_rows_in_another_order_have_the_same_answer(problem, serial, sampled, tmp_path):
+def test_rows_in_another_order_have_the_same_answer(problem, serial, tmp_path):
     graph, order = problem.target, np.random.default_rng(3).permutation(2000)
     tables = stored(graph, problem.model(graph), tmp_path / "turned", order=order)
     found = answered(problem, tmp_path / "out", **tables)
@@ -81,21 +73,7 @@ def test_probabilities_keep_the_nodes_and_the_manifest_names_the_files(problem, 
     np.testing.assert_allclose(table["probability_0"].to_numpy(), expected[:, 0], rtol=1e-5)
 
 
-def test_hubs_are_replaced_and_counted(problem, sampled, tmp_path, monkeypatch):
-    monkeypatch.setattr(sampling, "MOST_EDGES", 110)
-    found = answered(problem, tmp_path / "out")
-    [reason] = [item.text for item in found.reasons if item.code == "sample_run"]
-    assert "reach more than 110 edges, and others of their strata took their places" in reason
-
-
-def test_a_sample_of_hubs_alone_is_refused(problem, sampled, tmp_path, monkeypatch):
-    monkeypatch.setattr(sampling, "MOST_EDGES", 10)
-    with pytest.raises(InputError, match="leave the model out"):
-        answered(problem, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_edges_in_both_directions_are_links_once(problem, serial, sampled, tmp_path):
+def test_edges_in_both_directions_are_links_once(problem, serial, tmp_path):
     """As exports of an `edge_index` hold them."""
     edges = problem.target.edges
     both = np.vstack([edges, edges[:, ::-1]])
@@ -105,46 +83,12 @@ def test_edges_in_both_directions_are_links_once(problem, serial, sampled, tmp_p
     assert found.accuracy.value == pytest.approx(serial.answer.accuracy.value, rel=1e-9)
 
 
-def test_blocks_average_what_they_measure(problem, sampled, serial, tmp_path, monkeypatch):
-    known = []
-    block = sampling._block
-
-    def small(given, reach, chosen):
-        known.append(block(given, reach, chosen[:150]))
-        return known[-1]
-
-    monkeypatch.setattr(sampling, "_block", small)
-    found = answered(problem, tmp_path / "out")
-    assert [part.nodes for part in known] == [150, 150, 100]
-    count = sum(part.nodes for part in known)
-    mean = sum(part.nodes * part.evidence.noise_agreement for part in known) / count
-    assert found.signals["noise_agreement"] == pytest.approx(mean, rel=1e-12)
-    assert isinstance(merged(known), Measured)
-    error = (sum((p.nodes * p.evidence.feature.error) ** 2 for p in known)) ** 0.5 / count
-    assert merged(known).evidence.feature.error == pytest.approx(error, rel=1e-9)
+def test_the_depth_of_a_model_that_declares_none_is_found(problem, tmp_path):
+    found = answered(problem, tmp_path / "out", model=lambda graph: problem.model(graph))
+    assert "with all nodes within 2 edges" in str(found.reasons[-1])
 
 
-def test_spread_takes_every_kth_and_no_refused_position():
-    chosen, replaced = spread(np.zeros(100, bool), 10, 0.0)
-    assert (chosen.tolist(), replaced) == (list(range(0, 100, 10)), 0)
-    chosen, replaced = spread(np.arange(100) >= 50, 10, 0.0)
-    assert (chosen.size, chosen.max() < 50, np.unique(chosen).size, replaced) == (10, True, 10, 5)
-    assert spread(np.ones(4, bool), 2, 0.0)[0].size == 0
-
-
-def test_layers_that_are_not_declared(problem, sampled, tmp_path):
-    def model(graph):
-        return problem.model(graph)
-
-    with raises("missing", match="give its layers as hops"):
-        answered(problem, tmp_path / "out", model=model)
-    assert list(tmp_path.iterdir()) == []
-    for hops, depth in ((2, 2), (1, 2)):  # one step more is tried
-        found = answered(problem, tmp_path / f"{hops}", model=model, hops=hops)
-        assert f"with all nodes within {depth} edges" in str(found.reasons[-1])
-
-
-def test_logits_of_other_nodes_are_refused(problem, sampled, tmp_path):
+def test_logits_of_other_nodes_are_refused(problem, tmp_path):
     logits = np.roll(problem.model(problem.target), 1, axis=0)
     tables = stored(problem.target, logits, tmp_path / "g")
     with raises("other-model", match="tables are of one graph"):
@@ -153,7 +97,7 @@ def test_logits_of_other_nodes_are_refused(problem, sampled, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["fewer", "repeated", "outside"])
-def test_logits_and_nodes_that_do_not_match(problem, sampled, tmp_path, case):
+def test_logits_and_nodes_that_do_not_match(problem, tmp_path, case):
     rows = {"fewer": np.arange(1999), "repeated": np.arange(2000), "outside": np.arange(2000)}[case]
     if case != "fewer":
         rows[5] = 2000 if case == "outside" else 6
@@ -174,12 +118,43 @@ def test_an_answer_is_never_replaced(problem, tmp_path):
     assert written(tmp_path / "out") == before
 
 
-def test_arguments_that_do_not_fit(problem, sampled, tmp_path):
-    with raises("missing", match="give graph and features"):
-        answered(problem, tmp_path / "out", features=None)
+def test_arguments_that_do_not_fit(problem, tmp_path):
+    tables, model, card = problem.tables, problem.model, problem.card
+    nodes = StoredGraph.open(tables["features"])
+    with raises("missing", match="give nodes and edges"):
+        recalibrate(model, nodes, card, logits=tables["logits"], out=tmp_path / "out")
     with raises("range", match="sample"):
         answered(problem, tmp_path / "out", sample=5)
+    for name, value in {"labels": {1: 0}, "per_node": True, "nodes": [1], "budget": 5}.items():
+        with raises("conflict", match=f"{name} cannot be used with a graph in files"):
+            answered(problem, tmp_path / "out", **{name: value})
+    with raises("conflict", match="out cannot be used with a graph in memory"):
+        recalibrate(model, problem.target, card, out=tmp_path / "out")
     pq.write_table(pa.table({"x0": np.zeros(2000)}), tmp_path / "n.parquet")
     for model in (None, problem.model):
         with raises("other-features", match="12 feature columns"):
             answered(problem, tmp_path / "out", features=tmp_path / "n.parquet", model=model)
+
+
+def test_without_a_place_nothing_is_written(problem, serial):
+    found = answered(problem, None)
+    assert found.accuracy == serial.answer.accuracy
+    assert found.temperature == serial.answer.temperature
+
+
+def test_arrays_of_logits_need_no_parquet(problem, tmp_path, monkeypatch):
+    np.save(tmp_path / "z.npy", problem.model(problem.target))
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    found = recalibrate(tmp_path / "z.npy", None, problem.card)
+    logits = problem.model(problem.target)
+    blind = Graph(features=np.zeros((2000, 12)), edges=[])
+    expected = recalibrate(logits, blind, problem.card).signals["confidence"]
+    assert found.signals["confidence"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_former_call_gives_the_same_answer_and_says_what_replaces_it(problem, tmp_path):
+    known = {"card": problem.card, "model": problem.model, "sample": 400}
+    with pytest.warns(DeprecationWarning, match="use graphtemper.recalibrate"):
+        found = scale.recalibrate(**problem.tables, **known, out=tmp_path / "former")
+    expected = answered(problem, tmp_path / "now")
+    assert written(found.out) == written(expected.out)

@@ -8,10 +8,10 @@ from graphtemper import Graph, csbm
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
 from graphtemper.scale import Serial, StoredGraph, stored_graph
-from graphtemper.scale.evidence.sample import layers
 from graphtemper.scale.parquet import parquet_files
 from graphtemper.scale.stored_graph import StoredWhole, load, moments_of, some_links
 from graphtemper.signals.graph_parts import Field, Reach
+from graphtemper.signals.sample import layers
 
 from .conftest import pa, pq, save, stored
 

@@ -151,7 +151,8 @@ def reduced(path: Path) -> bytes:
 
     stream = io.BytesIO()
     with Image.open(path) as picture:
-        small = picture.convert("RGB").resize(round(0.6 * side) for side in picture.size)
+        width, height = (round(0.6 * side) for side in picture.size)
+        small = picture.convert("RGB").resize((width, height))
         small.quantize(64, Image.Quantize.FASTOCTREE).save(stream, "png", optimize=True)
     return stream.getvalue()
 

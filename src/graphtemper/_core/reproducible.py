@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
 
@@ -50,6 +51,17 @@ def generator(seed: Any) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(check_integer(seed, "seed", 0))
+
+
+Keys = NDArray[np.uint64]
+
+
+def mixed(values: Keys) -> Keys:
+    """Return well-mixed 64-bit numbers: the finaliser of SplitMix64 (Steele et al., 2014)."""
+    x = values + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 Result = TypeVar("Result")

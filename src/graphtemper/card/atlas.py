@@ -208,6 +208,8 @@ class Source:
         observation = Observation(self.predictor, _dense_if_full(shifted), self.nodes, seed=seed)
         if self.own is not None and shifted.features is self.graph.features:
             share_own_views(self.own, observation)
+        # The clean pass too may be a fast one: a call reads all columns of what a shift has filled.
+        observation.set_logits(observation.passes.run(observation.graph))
         return observation
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:

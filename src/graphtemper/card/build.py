@@ -43,7 +43,8 @@ from graphtemper.models.predictor import Predictor, check_repeatable, fingerprin
 from graphtemper.shifts import Shift
 from graphtemper.signals import evidence
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
+from graphtemper.signals.drift import DriftBaseline
+from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
 from graphtemper.signals.second_opinion import SecondOpinion, sketch_weights
@@ -263,7 +264,8 @@ def measure(plan: Plan) -> Measured:
     moments = pooled_moments(logits, labels)
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
-    found = evidence.both_show(*(evidence.measure(observation, item) for item in (probe, inside)))
+    whole = evidence.measure(observation, probe)
+    found = evidence.both_show(whole, evidence.with_model(observation, inside, whole))
     reference, compared = (
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )

@@ -32,7 +32,8 @@ from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals import evidence
-from graphtemper.signals.evidence import Probe, Reference, column_sketch
+from graphtemper.signals.drift import column_sketch
+from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.observation import Observation
 
 FEWEST_NODES = 10
@@ -159,7 +160,7 @@ def measure(
     return Environment(
         name=name,
         when=when,
-        num_nodes=size if privacy is None else effective_nodes(size, accuracy, classes, privacy),
+        num_nodes=effective_nodes(size, accuracy, classes, privacy),
         accuracy=accuracy,
         confidence=measured.confidence,
         temperature=float(np.clip(optimum, *_TEMPERATURES)),

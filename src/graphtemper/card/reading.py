@@ -33,10 +33,11 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, expect
 from graphtemper.card.response import Response
 from graphtemper.signals import evidence
-from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
+from graphtemper.signals.drift import column_sketch
+from graphtemper.signals.evidence import LEAD, Evidence, Reference
 from graphtemper.signals.gains import Gains
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.receptive_field import Sample
+from graphtemper.signals.sample import Sampled
 from graphtemper.signals.second_opinion import moved_accuracy
 
 ATLAS, USUAL = "atlas", "usual over-confidence"
@@ -275,11 +276,11 @@ def second_estimate(claimed: float, source: Reference, agreement: float | None) 
 def read(
     card: SourceCard,
     observation: Observation,
-    sample: Sample | None = None,
+    sampled: Sampled | None = None,
 ) -> Reading:
     r"""Measure an observation and compare it with the source.
 
-    With a ``sample``, perturbed passes are those of a sample of the nodes. The signals are
+    With ``sampled`` evidence, perturbed passes are those of a sample of the nodes. The signals are
     functions of a few averages, each with a standard error :math:`s_k` over the sampled nodes or
     links, and the answer's variance grows by
     :math:`\sum_k ( \eta(q + s_k e_k) - \eta(q) )^2`, where :math:`\eta` are the log-odds of the
@@ -302,13 +303,14 @@ def read(
             f"the card is for {card.num_classes} classes but the model gives "
             f"{observation.num_classes}."
         )
-    run = sample.observation if sample else None
-    measured = evidence.measure(observation, card.probe, run)
+    shown = None if sampled is None else sampled.evidence
+    measured = evidence.measure(observation, card.probe, shown)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
     reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
-    if sample is None:
+    if sampled is None:
         return reading
-    return replace(reading, sampled=sampling_variance(reading, sample.nodes.size, sample.num_links))
+    variance = sampling_variance(reading, sampled.num_nodes, int(sampled.worth))
+    return replace(reading, sampled=variance)
 
 
 def read_evidence(
@@ -331,28 +333,27 @@ def read_evidence(
     flat
         Whether every node's logits are all equal.
     """
+    known = evidence.gains(measured, card.reference.evidence)
+    sampled = 1.0 / num_nodes + 1.0 / card.num_nodes
     return Reading(
         card=card,
         evidence=measured,
-        signals=_signals(card, measured, num_nodes),
+        signals=evidence.signals_of(measured, card.reference, known, sampled),
         response=card.response(measured.held is not None),
-        gains=evidence.gains(measured, card.reference.evidence),
+        gains=known,
         num_nodes=num_nodes,
         moments=moments,
         flat=flat,
     )
 
 
-def _signals(card: SourceCard, measured: Evidence, num_nodes: int) -> dict[str, float]:
-    return evidence.read(measured, card.reference, 1.0 / num_nodes + 1.0 / card.num_nodes)
-
-
 def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
     """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
     card, predict = reading.card, reading.response.predict
     here = predict(reading.signals)[0]
+    sampled = 1.0 / reading.num_nodes + 1.0 / card.num_nodes
     moved = (
-        predict(_signals(card, item, reading.num_nodes))[0]
+        predict(evidence.read(item, card.reference, sampled))[0]
         for item in reading.evidence.moved(nodes, links)
     )
     return float(sum((there - here) ** 2 for there in moved))

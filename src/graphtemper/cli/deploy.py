@@ -153,7 +153,7 @@ def run(
     from graphtemper.cli.arguments import choose_nodes, resolve
     from graphtemper.graph.graph import Graph
     from graphtemper.recalibration.labelling import read_earlier_file, read_label_file
-    from graphtemper.scale.logits.logit_tables import read_logits
+    from graphtemper.scale.logit_tables import read_logits
 
     if deployed.predict is None and deployed.logits is None:
         raise errors.missing("give the model with --predict, its logits with --logits, or both.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cyclopts import Parameter
 
@@ -23,46 +24,55 @@ class Stored:
     features
         The nodes in Parquet: a column per feature. GRAPH is then Parquet with the columns source
         and target, LOGITS Parquet, and OUT a new directory.
-    hops
-        Layers of the model, if it does not declare them.
     directed
         The edges in Parquet are ordered pairs.
     sample
-        Nodes to run the model on.
+        Nodes to run the model on: 2,000 of a large graph, unless given.
     scheduler
         Address of a Dask scheduler, such as tcp://host:8786. Default: run in this process.
     """
 
     features: str | None = None
-    hops: int | None = None
     directed: Flag = False
-    sample: int = 2_000
+    sample: int | None = None
     scheduler: str | None = None
 
 
 def recalibrate_stored(graph: str, stored: Stored, out: Path, deployed: Deployed) -> None:
     """Recalibrate logits in files; print the answer and where the probabilities are."""
-    from graphtemper import SourceCard
+    from graphtemper import SourceCard, recalibrate
     from graphtemper.cli.arguments import resolve
-    from graphtemper.scale import connected, recalibrate
+    from graphtemper.scale import StoredGraph, connected
 
     if deployed.logits is None:
         raise errors.missing("a graph in Parquet needs the logits of its nodes; give --logits.")
     source = SourceCard.load(deployed.card)
     model = None if deployed.predict is None else resolve(deployed.predict)
-    options = asdict(stored) | {"graph": graph, "model": model, "seed": deployed.seed}
-    address = options.pop("scheduler")
+    nodes, logits = stored.features, str(deployed.logits)
+    target = None if nodes is None else StoredGraph.open(nodes, graph, stored.directed)
+    options: dict[str, Any] = {"seed": deployed.seed, "sample": stored.sample, "out": out}
+    if model is not None:
+        options["logits"] = logits
     try:
-        with connected(address) as engine, progress(deployed.as_json, one_bar=True) as show:
-            given = {"client": engine, "progress": show} | options
-            result = recalibrate(str(deployed.logits), source, out, **given)
+        with (
+            connected(stored.scheduler) as engine,
+            progress(deployed.as_json, one_bar=True) as show,
+        ):
+            result = recalibrate(
+                logits if model is None else model,
+                target,
+                source,
+                client=engine,
+                progress=show,
+                **options,
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; the temporary folder next to {out} was removed: the same command starts "
             "over."
         ) from None
     if deployed.as_json:
-        print_json(result.to_dict() | {"out": str(result.out)})
+        print_json(result.to_dict() | {"out": str(out.absolute())})
         return
     print_answer(result)
-    print_line(f"Written: {result.out} ({result.num_nodes:,} nodes)")
+    print_line(f"Written: {out} ({result.num_nodes:,} nodes)")

@@ -112,31 +112,14 @@ def _features(arrays: Arrays) -> Features:
     data, indices, indptr, shape = (_required(arrays, key) for key in _CSR_KEYS)
     if shape.shape != (2,) or not np.issubdtype(shape.dtype, np.integer) or shape.min() < 0:
         raise errors.content("features_shape must be two non-negative integers.")
-    rows, columns = (int(size) for size in shape)
-    for key, part in zip(_CSR_KEYS[1:3], (indices, indptr), strict=True):
-        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
-            raise errors.wrong_type(f"{key} must be a one-dimensional integer array.")
-    if (
-        indptr.size != rows + 1
-        or indptr[0] != 0
-        or indptr[-1] != indices.size
-        or data.shape != indices.shape
-    ):
-        raise errors.content(
-            "features_indptr does not fit features_shape, features_indices and features_data."
-        )
-    if data.dtype.kind not in "fiub":
-        raise errors.content(f"features_data must hold real numbers, not {data.dtype}.")
-    indptr = indptr.astype(np.int64)  # unsigned differences are never negative
-    bad = np.flatnonzero(np.diff(indptr) < 0)
-    if bad.size:
-        raise errors.range(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")
-    bad = np.flatnonzero((indices < 0) | (indices >= columns))
-    if bad.size:
-        raise errors.content(
-            f"features_indices[{bad[0]}] is {indices[bad[0]]}, outside 0..{columns - 1}."
-        )
-    return checked_sparse(sp.csr_matrix((data, indices, indptr), shape=(rows, columns)))
+    if data.dtype.kind not in "fiub" or {indices.dtype.kind, indptr.dtype.kind} - {"i", "u"}:
+        raise errors.wrong_type("CSR features must be real numbers with integer indices.")
+    try:
+        matrix = sp.csr_matrix((data, indices, indptr.astype(np.int64)), shape=tuple(shape))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise errors.content(f"the parts of the CSR features do not fit: {error}.") from error
+    return checked_sparse(matrix)
 
 
 def _string(arrays: Arrays, key: str) -> str:

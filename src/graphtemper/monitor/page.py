@@ -196,7 +196,7 @@ def _labels(rows: list[dict[str, Any]], lines: list[dict[str, Any]], y: Spec) ->
         above = one["limit"] - least if below else one["limit"]
         place = {"x": {"value": "width"}, "y": y, "text": {"field": "text", "type": "nominal"}}
         style: Spec = {"align": "right", "dy": 8 if below else -6}
-        halo = {"stroke": "var(--page)", "strokeWidth": 4, "strokeJoin": "round"}
+        halo: Spec = {"stroke": "var(--page)", "strokeWidth": 4, "strokeJoin": "round"}
         layers += [layer("text", place, [one], **style, **halo)]
         layers += [layer("text", place, [one], **style, color=MUTED)]
     return layers

@@ -24,12 +24,12 @@ from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.models.logit_files import ARRAYS, EXPECTED
 from graphtemper.models.predictor import as_graph
-from graphtemper.scale.logits.logit_tables import LogitArray, LogitParts, LogitTables, open_logits
+from graphtemper.scale.logit_tables import LogitArray, LogitParts, LogitTables, open_logits
 from graphtemper.scale.parquet import parquet_files
-from graphtemper.scale.recalibration import Tables
+from graphtemper.scale.stored_graph import Tables
 
 TABLES = ("logits", "edges", "nodes")
-"""Folders of a snapshot in Parquet, see `graphtemper.scale.recalibrate`."""
+"""Folders of a snapshot in Parquet, see `graphtemper.scale.StoredGraph`."""
 # Fields of a graph that no watch reads.
 _NOT_READ = (
     *("labels", "name", "class_names", "feature_names", "node_type_names", "edge_type_names"),
@@ -200,7 +200,7 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
 
     A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, or CSV. A
     folder of Parquet files is one snapshot too; the files are its parts, as for
-    `graphtemper.scale.recalibrate`. Any other folder holds snapshots: its files and its
+    `graphtemper.recalibrate`. Any other folder holds snapshots: its files and its
     folders of parts, also if Spark gave these folders names such as ``day1.parquet``. Names that
     begin with a dot or an underscore are skipped.
 

@@ -31,8 +31,8 @@ from graphtemper.recalibration.gates import ALARMS, Gate
 from graphtemper.recalibration.job import recalibrate
 from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.logits.logit_tables import LogitParts, open_logits
-from graphtemper.scale.recalibration import Tables, of_logits
+from graphtemper.scale.logit_tables import LogitParts, open_logits
+from graphtemper.scale.stored_graph import Tables
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
@@ -579,9 +579,14 @@ class Watch:
             result = recalibrate(model, hidden, card, nodes, seed=self.seed, earlier=old)
             return result, len(result.probabilities)
         if isinstance(content, Tables):
-            stored: Any = content.answer(card, model, self.seed)
+            graph, logits = content.open(), content.logits
+            stored = (
+                recalibrate(logits, graph, card, seed=self.seed)
+                if model is None
+                else recalibrate(model, graph, card, seed=self.seed, logits=logits)
+            )
         else:
-            stored = of_logits(content, card)
+            stored = recalibrate(content, None, card)
         return stored, stored.num_nodes
 
     def _why(self, gate: Gate, entry: Entry) -> str:

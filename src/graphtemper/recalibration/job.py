@@ -8,15 +8,16 @@ labels of the target graph are never read, only those that the caller passes.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import errors
-from graphtemper._core.checks import FloatArray, check_instance
+from graphtemper._core.checks import FloatArray, check_instance, check_integer
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
@@ -32,14 +33,17 @@ from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.labelling import LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.recalibration.verdict import earlier_labels, sample_run, whole_graph_run
+from graphtemper.recalibration.stored import Progress, StoredJob, engine_of
+from graphtemper.recalibration.verdict import earlier_labels, sampled_run, whole_graph_run
+from graphtemper.scale.logit_tables import LogitPlace
+from graphtemper.scale.stored_graph import StoredGraph
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.sample import LEAST, SIZE, SMALL, Sampled, check_whole, in_memory
 from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from graphtemper.signals.receptive_field import Sample
 
 ClassShares = Literal["estimate"] | None
 """Whether `recalibrate` estimates class shares and may correct logits for them."""
@@ -47,8 +51,8 @@ ClassShares = Literal["estimate"] | None
 
 @one_blas_thread(also_openmp=False)
 def recalibrate(
-    predictor: Predictor | ArrayLike,
-    graph: Graph | Data,
+    predictor: Predictor | ArrayLike | LogitPlace,
+    graph: Graph | Data | StoredGraph | None,
     card: SourceCard,
     nodes: Nodes = None,
     *,
@@ -59,18 +63,26 @@ def recalibrate(
     class_shares: ClassShares = None,
     per_node: bool = False,
     budget: Budget = None,
-    logits: ArrayLike | None = None,
+    logits: ArrayLike | LogitPlace | None = None,
+    out: str | os.PathLike[str] | None = None,
+    sample: int | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
     Parameters
     ----------
     predictor
-        The model the card was built for, or its logits (N, K) on this graph. From logits alone
-        nothing can be run again, so fewer signals are read and the interval is wider.
+        The model the card was built for, or its logits on this graph: an array (N, K), or the place
+        of files. From logits alone nothing can be run again, so fewer signals are read and the
+        interval is wider.
     graph
         The target. Its labels, if any, are removed before anything is measured. For a PyG ``Data``,
-        it is checked that the model reads nothing that a `Graph` does not hold.
+        it is checked that the model reads nothing that a `Graph` does not hold. A graph in Parquet
+        is a `graphtemper.scale.StoredGraph`, of any size; with it, or with None if there are files
+        of logits alone, ``logits``, ``out``, ``sample``, ``client``, ``progress`` and ``seed`` are
+        the options.
     card
         The source card.
     nodes
@@ -106,12 +118,26 @@ def recalibrate(
         The most forward passes of the model to take; by default 12 for a card that was built with
         a budget. How many are needed depends on the card, and is in ``result.passes``.
     logits
-        The model's logits (N, K) on this graph, if they were already made elsewhere. The
-        temperature is that of all of them. On more than 100,000 nodes the model then runs only on a
-        sample of the nodes, with the neighbours that it reads (see
-        `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
-        smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
-        whole graph. Logits that the model does not give there are refused.
+        The model's logits (N, K) on this graph, if they were already made elsewhere; of a graph in
+        files, the place of files (`graphtemper.scale.open_logits`). The temperature is that of all
+        of them. On more than 100,000 nodes the model then runs only on a sample of the nodes, with
+        the neighbours that it reads (see `graphtemper.signals.sample`), and the interval contains
+        the sampling error. On smaller graphs, with ``per_node``, or where a sample reads most of
+        the graph, it runs on the whole graph. Logits that the model does not give there are
+        refused.
+    out
+        Of a graph in files: a new directory for the probabilities, in Parquet files of the names of
+        those of the logits, and ``_answer.json``. It appears when everything is written; every
+        worker must be able to write next to it. Without it nothing is written.
+    sample
+        The number of nodes to run the model on where logits are given; default 2,000 of a graph of
+        more than 100,000 nodes, and all nodes of a smaller one.
+    client
+        Of a graph in files: a `distributed.Client`, or an engine of `graphtemper.scale`, that runs
+        the tasks (default: this process). The result has the same bytes on any number of workers.
+    progress
+        Of a graph in files: called with what is being done, and how much of the work is finished,
+        in percent of 100.
 
     Examples
     --------
@@ -137,12 +163,39 @@ def recalibrate(
     >>> better.num_labels, round(before.high - before.low, 2), round(after.high - after.low, 2)
     (50, 0.14, 0.1)
     """
+    check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
+    if sample is not None:
+        check_integer(sample, "sample", LEAST)
+    if graph is None or isinstance(graph, StoredGraph):
+        refused = {"nodes": nodes, "labels": labels, "earlier": earlier, "proxies": proxies}
+        refused |= {"class_shares": class_shares, "per_node": per_node or None, "budget": budget}
+        _refuse(refused, "a graph in files")
+        model, place = (None, predictor) if logits is None else (predictor, logits)
+        return StoredJob(
+            logits=cast("LogitPlace", place),
+            card=card,
+            graph=graph,
+            model=cast("Predictor | None", model),
+            seed=seed,
+            sample=sample,
+            engine=engine_of(client),
+            progress=progress or (lambda *_: None),
+            in_memory=recalibrate,
+        ).run(out)
+    _refuse({"out": out, "client": client, "progress": progress}, "a graph in memory")
     _check_options(class_shares, per_node)
-    observation, compared = _observe(predictor, graph, card, nodes, seed, logits)
-    sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
-    passes = _passes(observation, card, budget, sample, compared)
+    observation, compared = _observe(
+        cast("Predictor | ArrayLike", predictor),
+        graph,
+        card,
+        nodes,
+        seed,
+        cast("ArrayLike | None", logits),
+    )
+    sampled, ran = (None, []) if logits is None else _sampled(observation, card, per_node, sample)
+    passes = _passes(observation, card, budget, sampled, compared)
     size = observation.graph.num_nodes, card.num_classes
-    reading, columns = read(card, observation, sample), []
+    reading, columns = read(card, observation, sampled), []
     if earlier is not None:
         old = checked_earlier(earlier, *size)[observation.nodes]
         reading = replace(
@@ -237,7 +290,6 @@ def _observe(
     logits: ArrayLike | None,
 ) -> tuple[Observation, bool]:
     """Return the model on the graph, and whether it was compared with its module there."""
-    check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
     target = card.types.target_name
     converted = as_graph(graph, predictor, target)
     card.check_graph(predictor, converted)
@@ -255,35 +307,40 @@ def _observe(
     return observation, made is not None
 
 
-def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, list[Reason]]:
-    """Return the sample on which a model runs whose logits are known, and what to say about it.
+def _sampled(
+    observation: Observation, card: SourceCard, per_node: bool, sample: int | None
+) -> tuple[Sampled | None, list[Reason]]:
+    """Return the evidence of a sample for a model whose logits are known, and what to say of it.
 
     Logits that the model does not give are refused.
     """
-    from graphtemper.signals import receptive_field
-
-    small = observation.graph.num_nodes <= receptive_field.SMALL
-    if small or per_node or observation.passes.cheap:
-        receptive_field.check_whole(observation, observation.predictor)
+    most = SMALL if sample is None else sample
+    if observation.num_nodes <= most or per_node or observation.passes.cheap:
+        check_whole(observation)
         return None, []
-    sample = receptive_field.draw(observation)
-    if sample is None:
-        return None, [whole_graph_run()]
-    return sample, [sample_run(sample.nodes.size, sample.num_links, sample.depth)]
+    found = in_memory(observation, card.probe, sample or SIZE)
+    return found, [whole_graph_run() if found is None else sampled_run(found)]
+
+
+def _refuse(given: Mapping[str, Any], what: str) -> None:
+    """Refuse options that are for another kind of graph."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise errors.conflict(f"{', '.join(names)} cannot be used with {what}.")
 
 
 def _passes(
     observation: Observation,
     card: SourceCard,
     budget: Budget,
-    sample: Sample | None,
+    sampled: Sampled | None,
     compared: bool,
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
     passes = observation.passes if observation.has_model else None
     if passes is None or (budget is None and passes.cheap):
         return None
-    measured = num_passes(card.probe.splits) * (1.0 if sample is None else sample.work)
+    measured = num_passes(card.probe.splits) * (1.0 if sampled is None else sampled.work)
     needed = math.ceil(measured) + compared
     if budget is not None:
         budgets.check_target(budget, needed)

@@ -12,6 +12,7 @@ from graphtemper.card.random_effects import ENVIRONMENTS
 from graphtemper.card.reading import FAR, MOVED, NEAR, Reading
 from graphtemper.recalibration.few_labels import more_labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
+from graphtemper.signals.sample import Sampled
 
 Verdict = Literal["trust", "caution", "abstain"]
 
@@ -286,12 +287,18 @@ def whole_graph_run() -> Reason:
     return Reason(ReasonCode.WHOLE_GRAPH_RUN, text)
 
 
-def sample_run(nodes: int, links: int, depth: int) -> Reason:
+def sampled_run(found: Sampled) -> Reason:
     """Return the reason of a model whose evidence is from a sample of nodes and links."""
+    nodes = found.num_nodes
     text = (
-        f"the model ran on {nodes:,} sampled nodes and {links:,} sampled links, with all nodes "
-        f"within {depth} edges."
+        f"the model ran on {nodes:,} sampled nodes and {found.num_links:,} sampled links, with all "
+        f"nodes within {found.depth} edges."
     )
+    if found.replaced:
+        text += (
+            f" {found.replaced:,} nodes, {found.replaced / nodes:.1%} of the sample, reach more "
+            f"than {found.most_edges:,} edges, and others of their strata took their places."
+        )
     return Reason(ReasonCode.SAMPLE_RUN, text)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.reproducible import Keys, mixed
 from graphtemper.errors import FileError
 from graphtemper.graph.attributes import link_numbers, merged_edges
 from graphtemper.graph.graph import Graph
@@ -23,9 +24,8 @@ from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import column_moments
 from graphtemper.models.logit_files import NODE
 from graphtemper.scale.engine import Engine, each
-from graphtemper.scale.evidence.sums import Moments, distinct, limit, total
 from graphtemper.scale.parquet import File, Place, Table, arrow, to_floats, to_numbers
-from graphtemper.signals.passes import Keys, mixed
+from graphtemper.scale.sums import Moments, distinct, limit, total
 
 MOST_ROWS, MOST_LINKS, MOST_VALUES = 2_000_000, 8_000_000, 40_000_000
 """The largest part that is read at once: nodes, links, and features."""
@@ -74,6 +74,16 @@ class StoredGraph:
     def num_nodes(self) -> int:
         """Number of nodes."""
         return self.nodes.num_rows
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges."""
+        return self.edges.num_rows
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether a table of edges was given."""
+        return bool(self.edges.files)
 
     @property
     def num_features(self) -> int:
@@ -141,6 +151,19 @@ class StoredGraph:
         )
 
 
+class Tables(NamedTuple):
+    """Where the logits of a graph are, and its edges and nodes; see `StoredGraph.open`."""
+
+    logits: Place
+    graph: Place
+    features: Place
+    directed: bool = False
+
+    def open(self) -> StoredGraph:
+        """Return the graph."""
+        return StoredGraph.open(self.features, self.graph, self.directed)
+
+
 class StoredWhole:
     """A stored graph as a `graphtemper.signals.graph_parts.Whole`; what was read once is kept.
 
@@ -169,6 +192,12 @@ class StoredWhole:
         self._read = self._ids = np.empty(0, np.int64)
         self._counts = np.full(graph.num_nodes, -1, np.int32)
         self._adjacency = sp.csr_matrix((0, 0))
+
+    on_disk = True
+
+    def fresh(self) -> StoredWhole:
+        """See `graphtemper.signals.graph_parts.Whole`."""
+        return StoredWhole(self.stored, self.engine)
 
     def readable(self, rows: int, links: int) -> bool:
         """See `graphtemper.signals.graph_parts.Whole`."""

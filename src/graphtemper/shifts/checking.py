@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -80,10 +81,11 @@ def _array(graph: Graph) -> NDArray[np.float32]:
 def _contents(graph: Graph) -> dict[str, bytes | None]:
     """Return the bytes of what a graph holds, by name."""
     features = graph.features
-    held = {"features": features, "edges": graph.edges}
-    if not isinstance(features, np.ndarray):
+    held: dict[str, Any] = {"edges": graph.edges}
+    if isinstance(features, np.ndarray):
+        held["features"] = features
+    else:
         held |= {name: getattr(features, name) for name in ("data", "indices", "indptr")}
-        del held["features"]
     held |= {name: getattr(graph, name) for name in (*_KEPT, "edge_weight", "edge_features")}
     return {name: None if value is None else value.tobytes() for name, value in held.items()}
 

@@ -1,24 +1,10 @@
-r"""Evidence: what the atlas measures of an observation, as plain numbers and without labels.
+"""Evidence: what the atlas measures of an observation, as plain numbers and without labels.
 
 A `Probe` fixes at the source how to measure (temperature, noise strength, splits), so that source
 and target are measured in the same way. `Evidence` holds the measurements on one graph, and
 `Reference` those of the source. `read` compares the two and returns the few signals that the atlas
 learns from. The leading signal is the accuracy that the signal gain implies; the others are
 accuracies, agreements and sizes on a scale of log-odds or logarithms.
-
-Signals cannot show everything. Accuracy is :math:`\sum_k \pi_k r_k` with the class shares
-:math:`\pi` and the recalls r. A model that always predicts the majority class is right as often as
-that class occurs, and its logits do not show when the class becomes rarer. Feature means do: if the
-shares change by :math:`\delta`, the column means change by :math:`\sum_k \delta_k \mu_k`. If the
-column means have not changed, neither have the shares; if they have changed by as much as the
-classes differ, any shares are possible. `DriftBaseline` expresses this as a standard deviation of
-the shares,
-
-.. math:: s = \min\Bigl(s_{max},\; \frac{|\Delta\mu|}{\sqrt{K/(K-1) \sum_k |\mu_k-\bar\mu|^2}}
-              \Bigr),
-
-with distances as root mean squares over columns in source standard deviations, minus the expected
-sampling error.
 """
 
 from __future__ import annotations
@@ -26,20 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
-from graphtemper.graph.checks import Features
-from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments, multiply, project
+from graphtemper.graph.operators import project
+from graphtemper.scale.sums import Moments, total
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import views
 from graphtemper.signals.covariances import Covariance, centred
@@ -55,7 +40,6 @@ from graphtemper.signals.gains import (
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
 from graphtemper.signals.second_opinion import sketch_weights
-from graphtemper.signals.views import Views
 
 LEAD = "signal accuracy"
 """The signal that is an estimate by itself; the atlas learns its error."""
@@ -168,54 +152,151 @@ class Evidence:
             yield replace(self, **{name: changed})  # type: ignore[arg-type]
 
 
+class LogitSums(NamedTuple):
+    """Sums over nodes of what needs logits alone; those of parts of a graph add up.
+
+    Attributes
+    ----------
+    moments
+        Moments of the centred logits, in units of the source temperature.
+    sums
+        Of the margin, of confidence, of whether confidence and entropy are beyond the thresholds of
+        the probe, and of the predicted classes.
+
+    Examples
+    --------
+    >>> probe = Probe(1.0, 0.3, np.ones(1), 0.8, -0.5, seed=0)
+    >>> z = np.random.default_rng(0).standard_normal((100, 3))
+    >>> one, other = (LogitSums.of(range(50), rows, probe) for rows in np.split(z, 2))
+    >>> whole = LogitSums.total([one, other]).evidence(None, 0.0)
+    >>> bool(np.isclose(whole.confidence, temperatures.mean_confidence(z)))
+    True
+    """
+
+    moments: Moments
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, names: Sequence[int] | NDArray[Any], logits: FloatArray, probe: Probe) -> LogitSums:
+        """Return the sums of raw logits (n, K) of nodes with these names."""
+        logits = logits / probe.temperature
+        check_logit_size(logits, names)
+        p = temperatures.apply(logits)
+        confidence = signals.confidence(p)
+        sure = (confidence >= probe.confidence_threshold).sum()
+        certain = (-signals.entropy(p) >= probe.entropy_threshold).sum()
+        predicted = np.bincount(logits.argmax(axis=1), minlength=logits.shape[1])
+        margin = signals.mean_margin(logits) * len(logits)
+        sums = np.array([margin, confidence.sum(), sure, certain, *predicted])
+        return cls(Moments.of(centred(logits)), sums)
+
+    @classmethod
+    def total(cls, parts: Sequence[LogitSums]) -> LogitSums:
+        """Return the sums of parts, in their order."""
+        moments, sums = zip(*parts, strict=True)
+        return cls(total(moments), total(sums))
+
+    def evidence(self, homophily: float | None, log_degree: float | None) -> Evidence:
+        """Return the evidence of the sums and of two statistics of the graph."""
+        margin, confidence, confident, certain, *shares = self.sums / self.moments.count
+        return Evidence(
+            confidence=round(float(confidence), 12),  # whatever the parts
+            confident_share=float(confident),
+            certain_share=float(certain),
+            mean=self.moments.mean,
+            covariance=self.moments.covariance,
+            predicted_shares=np.array(shares),
+            homophily=homophily,
+            log_degree=log_degree,
+            mean_abs_logit=float(margin),
+        )
+
+
 def measure(
     observation: Observation,
     probe: Probe,
-    sample: Observation | None = None,
+    sampled: Evidence | None = None,
     *,
     whole: bool = True,
 ) -> Evidence:
     """Measure the logits of an observation and, if it has a model, its `views`.
 
-    The passes are taken on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
-    The SNR of the features and the agreement with a second opinion are in no signal of `read`, and
-    are left out unless the measurement is ``whole``.
+    The views are those of a sample if its evidence is given, see `graphtemper.signals.sample`.
+    The SNR of the features and the agreement with the second opinion are in no signal of `read`,
+    and are left out unless the measurement is ``whole``.
     """
-    basic = _of_logits(observation, probe)
+    basic = of_logits(observation, probe)
     if whole:
-        basic = replace(basic, second_agreement=_second_agreement(observation, probe))
+        agreement, snr = _beside(observation, probe)
+        basic = replace(basic, second_agreement=agreement, snr=snr)
     if not observation.has_model:
         return basic
-    if whole:
-        basic = replace(basic, snr=_snr(observation))
-    return with_model(observation if sample is None else sample, probe, basic)
+    return with_views(basic, views.measure(observation, probe) if sampled is None else sampled)
 
 
-def _of_logits(observation: Observation, probe: Probe) -> Evidence:
-    graph, nodes, logits = observation.graph, observation.nodes, in_unit(observation.logits, probe)
-    check_logit_size(logits, nodes)
-    p = temperatures.apply(logits)
-    confidence, entropy = signals.confidence(p), signals.entropy(p)
-    classes = np.bincount(observation.predictions, minlength=observation.num_classes)
-    deviation = centred(logits)
-    mean = deviation.mean(axis=0)
-    deviation -= mean
-    return Evidence(
-        confidence=float(confidence.mean()),
-        confident_share=signals.atc_share(confidence, probe.confidence_threshold),
-        certain_share=signals.atc_share(-entropy, probe.entropy_threshold),
-        mean=mean,
-        covariance=deviation.T @ deviation / len(deviation),
-        predicted_shares=classes / len(deviation),
-        homophily=_agreement(observation.all_predictions, graph.links),
-        log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
-        mean_abs_logit=signals.mean_margin(logits),
+class _Shown(Protocol):
+    """What the views of a model show, as `graphtemper.signals.views.Views` and `Evidence` do."""
+
+    @property
+    def feature(self) -> Covariance | None: ...
+    @property
+    def own_feature(self) -> Covariance | None: ...
+    @property
+    def edge(self) -> Covariance | None: ...
+    @property
+    def wedge(self) -> Covariance | None: ...
+    @property
+    def held(self) -> Covariance | None: ...
+    @property
+    def noise_agreement(self) -> float | None: ...
+    @property
+    def source_noise_agreement(self) -> float | None: ...
+    @property
+    def edge_agreement(self) -> float | None: ...
+
+
+def with_views(basic: Evidence, shown: _Shown) -> Evidence:
+    """Return evidence of logits with what views of the model show."""
+    return replace(
+        basic,
+        feature=shown.feature,
+        own_feature=shown.own_feature,
+        edge=shown.edge,
+        wedge=shown.wedge,
+        held=shown.held,
+        noise_agreement=shown.noise_agreement,
+        source_noise_agreement=shown.source_noise_agreement,
+        edge_agreement=shown.edge_agreement,
     )
 
 
-def in_unit(logits: FloatArray, probe: Probe) -> FloatArray:
-    """Return logits in units of the source temperature, in which source and target compare."""
-    return logits / probe.temperature
+def of_logits(observation: Observation, probe: Probe) -> Evidence:
+    """Return the evidence that needs logits and the graph alone; it is measured once."""
+    key = ("logits", probe.temperature, probe.confidence_threshold, probe.entropy_threshold)
+    if key not in observation.memo:
+        graph, nodes = observation.graph, observation.nodes
+        logits = observation.logits
+
+        def part(rows: slice) -> LogitSums:
+            return LogitSums.of(nodes[rows], logits[rows], probe)
+
+        sums = LogitSums.total(map_blocks(part, *logits.shape))
+        degree = float(signals.log_degree(graph.degrees[nodes]).mean())
+        links, everywhere = graph.links, observation.all_predictions
+        homophily = signals.predicted_homophily(everywhere, links) if len(links) else None
+        observation.memo[key] = sums.evidence(homophily, degree)
+    found: Evidence = observation.memo[key]
+    return found
+
+
+def _beside(observation: Observation, probe: Probe) -> tuple[float | None, float | None]:
+    """Return what is in no signal: the agreement with the second opinion, and the SNR."""
+    key = ("beside", probe.second, probe.seed)
+    if key not in observation.memo:
+        snr = _snr(observation) if observation.has_model else None
+        observation.memo[key] = second_agreement(observation, probe), snr
+    found: tuple[float | None, float | None] = observation.memo[key]
+    return found
 
 
 def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:
@@ -232,18 +313,8 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
         )
 
 
-def with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
-    """Add the measurements that need perturbed passes of the model to those of its logits."""
-    shown = views.measure(observation, probe)
-    names = {item.name for item in fields(Views)} & {item.name for item in fields(Evidence)}
-    return replace(basic, **{name: getattr(shown, name) for name in names})
-
-
-def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float | None:
-    return signals.predicted_homophily(predictions, edges) if len(edges) else None
-
-
-def _second_agreement(observation: Observation, probe: Probe) -> float | None:
+def second_agreement(observation: Observation, probe: Probe) -> float | None:
+    """Return how often the model predicts what the second opinion does; None without one."""
     if probe.second is None:
         return None
     weights = probe.second.weights
@@ -290,7 +361,7 @@ class Reference:
     @cached_property
     def signals(self) -> dict[str, float]:
         """The signals of the source itself, see `read`."""
-        return _signals(self.evidence, self, self.gains)
+        return signals_of(self.evidence, self, self.gains)
 
     @cached_property
     def readable(self) -> tuple[str, ...]:
@@ -339,12 +410,13 @@ def read(evidence: Evidence, reference: Reference, sampled: float = 0.0) -> dict
     """
     if evidence is reference.evidence:
         return dict(reference.signals)
-    return _signals(evidence, reference, gains(evidence, reference.evidence), sampled)
+    return signals_of(evidence, reference, gains(evidence, reference.evidence), sampled)
 
 
-def _signals(
+def signals_of(
     evidence: Evidence, reference: Reference, target: Gains | None, sampled: float = 0.0
 ) -> dict[str, float]:
+    """Return the signals of an observation whose gains are known, see `read`."""
     of_logits = {
         "confidence": _log_odds(evidence.confidence),
         "confident share": _log_odds(evidence.confident_share),
@@ -397,129 +469,3 @@ def signal_accuracy(
     lead = max(reference.modelled_accuracy - chance, _LEAST_LEAD)
     scale = (reference.accuracy - chance) / lead
     return chance + (predicted - chance) * scale
-
-
-SKETCH_SIZE = 128
-"""Most random combinations of column means that a card holds in place of the columns."""
-# An unknown share, uniform between 0 and 1, has a standard deviation of 0.29.
-LARGEST_DRIFT = 0.25
-_LEAST_SEPARATION = 1e-3
-_BLOCK = 4096
-
-
-@dataclass(frozen=True, eq=False)
-class DriftBaseline:
-    """What the drift of class shares is measured against: the source's column means and classes.
-
-    Attributes
-    ----------
-    sketch
-        Random combinations of the column means, see `column_sketch`.
-    num_nodes
-        Number of source nodes with the sampling error of the sketch.
-    separation
-        Distance of the class means, see `class_separation`.
-    recalls
-        Accuracy within each class, (K,).
-    """
-
-    sketch: FloatArray
-    num_nodes: int
-    separation: float
-    recalls: FloatArray
-
-    @classmethod
-    def measure(
-        cls,
-        graph: Graph,
-        nodes: NDArray[np.int64],
-        labels: NDArray[np.int64],
-        predictions: NDArray[np.intp],
-        num_classes: int,
-        column_std: FloatArray,
-    ) -> DriftBaseline:
-        """Measure labelled nodes of the source graph."""
-        counts = np.bincount(labels, minlength=num_classes)
-        right = np.bincount(labels[predictions == labels], minlength=num_classes)
-        overall = float((predictions == labels).mean())
-        return cls(
-            sketch=column_sketch(column_moments(graph.features[nodes])[0], column_std),
-            num_nodes=int(nodes.size),
-            separation=class_separation(graph.features[nodes], labels, num_classes, column_std),
-            recalls=np.where(counts > 0, right / np.maximum(counts, 1), overall),
-        )
-
-    def drift(
-        self, mean: FloatArray, spread: FloatArray, num_nodes: int, column_std: FloatArray
-    ) -> float:
-        """Return the standard deviation of class shares that the target's column means allow.
-
-        ``mean`` and ``spread`` are the mean and the standard deviation of the target's columns over
-        its observed nodes.
-        """
-        change = column_sketch(mean, column_std, self.sketch.size) - self.sketch
-        used = column_std > 0.0
-        if not used.any():
-            return 0.0
-        # A few nodes have a smaller spread than their population.
-        ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
-        chance = 1.0 / self.num_nodes + ratio / num_nodes
-        # A mean of m squared normals has standard deviation sqrt(2 / m); allow three of those.
-        chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), self.sketch.size)))
-        excess = max(float((change**2).mean()) - chance, 0.0)
-        # If the classes differ by less than chance, they explain no more than chance does.
-        return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
-
-
-def column_sketch(mean: FloatArray, column_std: FloatArray, size: int = SKETCH_SIZE) -> FloatArray:
-    """Return random signed sums of the standardised column means, over the root of their number.
-
-    The mean square of the difference of two sketches estimates that of the column means, so the
-    size of a card does not depend on the number of columns. Columns that are constant at the source
-    are ignored.
-
-    Examples
-    --------
-    >>> mean = np.random.default_rng(0).standard_normal(400)
-    >>> change = column_sketch(mean + 0.3, np.ones(400)) - column_sketch(mean, np.ones(400))
-    >>> bool(abs(np.sqrt((change**2).mean()) - 0.3) < 0.1)
-    True
-    """
-    used = column_std > 0.0
-    scaled = np.where(used, mean, 0.0) / np.where(used, column_std, 1.0)
-    total = np.zeros(SKETCH_SIZE)
-    for block, start in enumerate(range(0, mean.size, _BLOCK)):
-        part = scaled[start : start + _BLOCK]
-        signs = np.random.default_rng([2024, block]).choice([-1.0, 1.0], (SKETCH_SIZE, part.size))
-        total += signs @ part
-    return np.asarray(total[:size] / np.sqrt(max(int(used.sum()), 1)))
-
-
-def class_separation(
-    features: Features, labels: NDArray[np.int64], num_classes: int, column_std: FloatArray
-) -> float:
-    """Return the distance of class means in standard deviations, minus the sampling error.
-
-    For two classes this is the root mean square over columns of the difference of their means.
-
-    Examples
-    --------
-    >>> y = np.arange(10_000) % 2
-    >>> x = 0.5 * y[:, None] + np.random.default_rng(0).standard_normal((10_000, 5))
-    >>> bool(abs(class_separation(x, y, 2, np.ones(5)) - 0.5) < 0.03)
-    True
-    """
-    used = column_std > 0.0
-    counts = np.bincount(labels, minlength=num_classes).astype(np.float64)
-    present = counts > 0
-    if used.sum() == 0 or present.sum() < 2:
-        return _LEAST_SEPARATION
-    rows = np.arange(labels.size)
-    members = sp.csr_matrix((np.ones(labels.size), (labels, rows)), (num_classes, labels.size))
-    sums = multiply(members, features)
-    dense = sums.toarray() if sp.issparse(sums) else np.asarray(sums)
-    means = dense[present][:, used] / counts[present][:, None] / column_std[used]
-    offsets = ((means - means.mean(axis=0)) ** 2).mean(axis=1)
-    total = float(np.maximum(offsets - 1.0 / counts[present], 0.0).sum())
-    size = int(present.sum())
-    return max(float(np.sqrt(size / (size - 1) * total)), _LEAST_SEPARATION)

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.reproducible import Keys, mixed
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows, ball
 from graphtemper.graph.operators import adjacency
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import Keys, mixed
 
 MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
 """Largest parts of a graph in memory: nodes, links, and the share of the graph."""
@@ -40,6 +40,13 @@ class Whole(Protocol):
     @property
     def is_plain(self) -> bool:
         """Whether edges have neither directions nor attributes, nor nodes types."""
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the graph is in files, which are never read whole."""
+
+    def fresh(self) -> Whole:
+        """Return the same graph without what was kept of earlier reads."""
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the neighbours of nodes, and where those of each node start."""
@@ -85,6 +92,15 @@ class InMemory:
     def is_plain(self) -> bool:
         """See `Whole`."""
         return self.observation.graph.is_plain
+
+    @property
+    def on_disk(self) -> bool:
+        """See `Whole`."""
+        return False
+
+    def fresh(self) -> InMemory:
+        """See `Whole`."""
+        return self
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `Whole`."""

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.reproducible import Keys
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.passes import Passes, passes_of
 from graphtemper.models.predictor import Predictor, checked_logits, predict
 from graphtemper.signals import passes as perturb
-from graphtemper.signals.passes import Keys, Kind
+from graphtemper.signals.passes import Kind
 from graphtemper.signals.pointwise import kappa
 
 
@@ -74,7 +75,7 @@ class Observation:
         The predictor's logits on the graph, if they are already available.
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
-        `graphtemper.signals.receptive_field`.
+        `graphtemper.signals.sample`.
 
     Examples
     --------

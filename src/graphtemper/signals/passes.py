@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray, checked_level
-from graphtemper._core.reproducible import Seed, map_blocks, stream
+from graphtemper._core.reproducible import Keys, Seed, map_blocks, mixed, stream
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import graph_moments
 from graphtemper.models.passes import Noise, passes_of
@@ -48,17 +48,6 @@ class Probe:
     splits: int = 3
     edge_share: float = 0.3
     second: SecondOpinion | None = None
-
-
-Keys = NDArray[np.uint64]
-
-
-def mixed(values: Keys) -> Keys:
-    """Return well-mixed 64-bit numbers: the finaliser of SplitMix64 (Steele et al., 2014)."""
-    x = values + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def link_keys(graph: Graph) -> Keys:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.reproducible import Keys, mixed
 from graphtemper.graph.neighbourhoods import Rows
-from graphtemper.signals.passes import Keys, mixed
 
 _BINS = 32
 
@@ -29,42 +29,6 @@ def strata(probabilities: FloatArray) -> Rows:
     confidence = probabilities.max(axis=1)
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     return np.asarray(probabilities.argmax(axis=1) * _BINS + bins)
-
-
-def num_strata(num_classes: int) -> int:
-    """Return how many `strata` there are."""
-    return num_classes * _BINS
-
-
-def allocated(counts: Rows, size: int, start: float) -> Rows:
-    """Return how many nodes to take of each stratum, in proportion to their numbers of nodes.
-
-    They add up to ``size``, which is at most the number of all nodes. ``start`` in [0, 1) is random
-    and makes the expected numbers exactly proportional.
-
-    Examples
-    --------
-    >>> allocated(np.array([10, 0, 30]), 8, 0.5).tolist()
-    [2, 0, 6]
-    """
-    total = int(counts.sum())
-    ends = (np.cumsum(counts) * size + int(start * total)) // total
-    return np.diff(ends, prepend=0)
-
-
-def lowest(groups: Rows, draws: Keys, take: Rows) -> Rows:
-    """Return the positions of the lowest draws of each group, as many as ``take`` says.
-
-    Examples
-    --------
-    >>> draws = np.array([5, 3, 9, 1], dtype=np.uint64)
-    >>> lowest(np.array([0, 0, 1, 1]), draws, np.array([1, 2])).tolist()
-    [1, 3, 2]
-    """
-    order = np.lexsort((draws, groups))
-    counts = np.bincount(groups, minlength=take.size)
-    place = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(order[place < np.repeat(take, counts)])
 
 
 def partners(indptr: NDArray[Any], own: Keys, others: Keys, start: np.uint64) -> Rows:
@@ -89,7 +53,8 @@ def partners(indptr: NDArray[Any], own: Keys, others: Keys, start: np.uint64) ->
     counts = np.diff(indptr)
     owner = np.repeat(np.arange(counts.size), counts)
     draws = mixed(others + np.repeat(mixed(own + start), counts))
-    return lowest(owner, draws, np.minimum(counts, 1))
+    order = np.lexsort((draws, owner))  # the lowest draw of each node comes first
+    return np.asarray(order[(np.cumsum(counts) - counts)[counts > 0]])
 
 
 def salt(rng: np.random.Generator) -> np.uint64:

@@ -123,8 +123,9 @@ def _home(module: str, name: str, folders: tuple[Path, ...]) -> str:
         return f"{module}.{name}"
     if path is not None and path.stem == "__init__":
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            passed_on = node.names if isinstance(node, ast.ImportFrom) else []
-            for alias in passed_on:
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            for alias in node.names:
                 if name == (alias.asname or alias.name):
                     return _home(str(node.module), alias.name, folders)
     return module

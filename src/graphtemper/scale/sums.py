@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.reproducible import map_blocks
 
 
 def total(parts: Iterable[Any]) -> Any:
@@ -69,9 +70,14 @@ class Moments:
     @classmethod
     def of(cls, rows: FloatArray) -> Moments:
         """Return the moments of rows (n, C), with the covariance of all pairs of columns."""
-        mean = rows.mean(axis=0)
-        deviation = rows - mean
-        return cls(len(rows), mean, deviation.T @ deviation)
+        share = np.full(len(rows), 1.0 / len(rows))
+        mean = share @ rows
+
+        def part(some: slice) -> FloatArray:
+            deviation = rows[some] - mean
+            return np.asarray(deviation.T @ deviation)
+
+        return cls(len(rows), mean, total(map_blocks(part, *rows.shape)))
 
     def __add__(self, other: Moments) -> Moments:
         count, step = self.count + other.count, other.mean - self.mean

@@ -8,7 +8,7 @@ from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
-from graphtemper.signals.evidence import (
+from graphtemper.signals.drift import (
     LARGEST_DRIFT,
     DriftBaseline,
     class_separation,

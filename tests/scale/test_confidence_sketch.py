@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphtemper import temperature
-from graphtemper.scale.logits.confidence_sketch import ERROR, REACH, ConfidenceSketch
+from graphtemper.scale.confidence_sketch import ERROR, REACH, ConfidenceSketch
 
 
 def logits(num_classes, scale, seed, count=3000):

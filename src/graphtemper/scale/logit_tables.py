@@ -132,9 +132,11 @@ class LogitArray:
 
 
 LogitParts = LogitTables | LogitArray
+LogitPlace = Place | LogitParts
+"""Where logits are: files, or logits that are open already."""
 
 
-def open_logits(place: Place, num_classes: int) -> LogitParts:
+def open_logits(place: LogitPlace, num_classes: int) -> LogitParts:
     """Open logits: Parquet files, or an array in a file of another format.
 
     Examples
@@ -143,6 +145,8 @@ def open_logits(place: Place, num_classes: int) -> LogitParts:
     Traceback (most recent call last):
     graphtemper.errors.FileError: cannot read logits from logits.xlsx; save them as .npy, ...
     """
+    if isinstance(place, LogitParts):
+        return place
     path = Path(place)
     if path.is_dir() or path.suffix in ("", ".parquet"):
         return LogitTables.open(place, num_classes)
@@ -150,7 +154,7 @@ def open_logits(place: Place, num_classes: int) -> LogitParts:
     return LogitArray(values, num_classes, nodes, path.name)
 
 
-def read_logits(place: Place, num_nodes: int, num_classes: int) -> FloatArray:
+def read_logits(place: LogitPlace, num_nodes: int, num_classes: int) -> FloatArray:
     """Read the logits (N, K) of a graph's nodes, in the order of the nodes."""
     parts = open_logits(place, num_classes)
     names, rows = zip(*(x for part in range(len(parts)) for x in parts.batches(part)), strict=True)

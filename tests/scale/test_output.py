@@ -1,4 +1,4 @@
-"""A directory gets its name only once it is complete and on disk."""
+"""A directory gets its name only once it is complete."""
 
 import os
 
@@ -6,43 +6,10 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper.scale import recalibrate
-from graphtemper.scale.output_directory import atomic_directory
-from graphtemper.scale.streaming import write_probabilities
+from graphtemper.scale.output import atomic_directory, write_probabilities
 
 pytest.importorskip("pyarrow")
 PART = [(np.arange(1), np.full((1, 2), 0.5))]
-
-
-def test_contents_reach_the_disk_before_the_name(problem, tmp_path, monkeypatch):
-    steps, sync, rename = [], os.fsync, os.rename
-
-    def synced(handle):
-        steps.append(os.fstat(handle).st_ino)
-        sync(handle)
-
-    def renamed(old, new):
-        steps.append("named")
-        rename(old, new)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "rename", renamed)
-    recalibrate(problem.tables["logits"], problem.card, tmp_path / "g")
-    position = steps.index("named")
-    paths = [tmp_path / "g", *(tmp_path / "g").rglob("*")]
-    assert len(paths) == 1 + 3 + 1
-    assert {path.stat().st_ino for path in paths} <= set(steps[:position])
-    assert tmp_path.stat().st_ino in steps[position:]
-
-
-def test_a_file_and_its_name_are_flushed(tmp_path, monkeypatch):
-    synced, sync = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle)), sync(handle)))
-    write_probabilities(tmp_path / "part.parquet", PART)
-    assert [status.st_ino for status in synced] == [
-        (tmp_path / "part.parquet").stat().st_ino,
-        tmp_path.stat().st_ino,
-    ]
 
 
 def test_a_task_that_outlives_its_run_creates_no_directory(tmp_path):

@@ -1,1 +1,0 @@
-"""Evidence about a stored graph: sums over all nodes, and a sample."""

@@ -1,1 +1,0 @@
-"""Recalibration of logits on disk, without the graph and the model."""
