@@ -333,28 +333,27 @@ def read_evidence(
     flat
         Whether every node's logits are all equal.
     """
+    known = evidence.gains(measured, card.reference.evidence)
+    sampled = 1.0 / num_nodes + 1.0 / card.num_nodes
     return Reading(
         card=card,
         evidence=measured,
-        signals=_signals(card, measured, num_nodes),
+        signals=evidence.signals_of(measured, card.reference, known, sampled),
         response=card.response(measured.held is not None),
-        gains=evidence.gains(measured, card.reference.evidence),
+        gains=known,
         num_nodes=num_nodes,
         moments=moments,
         flat=flat,
     )
 
 
-def _signals(card: SourceCard, measured: Evidence, num_nodes: int) -> dict[str, float]:
-    return evidence.read(measured, card.reference, 1.0 / num_nodes + 1.0 / card.num_nodes)
-
-
 def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
     """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
     card, predict = reading.card, reading.response.predict
     here = predict(reading.signals)[0]
+    sampled = 1.0 / reading.num_nodes + 1.0 / card.num_nodes
     moved = (
-        predict(_signals(card, item, reading.num_nodes))[0]
+        predict(evidence.read(item, card.reference, sampled))[0]
         for item in reading.evidence.moved(nodes, links)
     )
     return float(sum((there - here) ** 2 for there in moved))

@@ -361,7 +361,7 @@ class Reference:
     @cached_property
     def signals(self) -> dict[str, float]:
         """The signals of the source itself, see `read`."""
-        return _signals(self.evidence, self, self.gains)
+        return signals_of(self.evidence, self, self.gains)
 
     @cached_property
     def readable(self) -> tuple[str, ...]:
@@ -410,12 +410,13 @@ def read(evidence: Evidence, reference: Reference, sampled: float = 0.0) -> dict
     """
     if evidence is reference.evidence:
         return dict(reference.signals)
-    return _signals(evidence, reference, gains(evidence, reference.evidence), sampled)
+    return signals_of(evidence, reference, gains(evidence, reference.evidence), sampled)
 
 
-def _signals(
+def signals_of(
     evidence: Evidence, reference: Reference, target: Gains | None, sampled: float = 0.0
 ) -> dict[str, float]:
+    """Return the signals of an observation whose gains are known, see `read`."""
     of_logits = {
         "confidence": _log_odds(evidence.confidence),
         "confident share": _log_odds(evidence.confident_share),
