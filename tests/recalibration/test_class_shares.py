@@ -297,7 +297,7 @@ def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated)
 
 
 def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
-    old = replace(card, class_profile=None).as_stored()
+    old = replace(card, class_profile=None)
     assert old.class_profile is None
     found = recalibrate(model, graph, old, moved, class_shares="estimate")
     assert found.class_shares is None

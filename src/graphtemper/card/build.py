@@ -264,7 +264,8 @@ def measure(plan: Plan) -> Measured:
     moments = pooled_moments(logits, labels)
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
-    found = evidence.both_show(*(evidence.measure(observation, item) for item in (probe, inside)))
+    whole = evidence.measure(observation, probe)
+    found = evidence.both_show(whole, evidence.measure(observation, inside))
     reference, compared = (
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )

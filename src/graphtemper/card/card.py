@@ -28,7 +28,7 @@ from graphtemper.card.atlas import COMPOSITIONS, AtlasNodes, AtlasPoint, Progres
 from graphtemper.card.budget import Budget
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.environments import Environment, LabelledGraph
-from graphtemper.card.format import MAX_BYTES, check_size, from_json, to_json
+from graphtemper.card.format import MAX_BYTES, check_size, checked, from_json, to_json
 from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import check_epsilon, effective_nodes
@@ -61,8 +61,10 @@ class HasFeatures(Protocol):
 class SourceCard:
     """What deployment needs to know about a model and its source graph: aggregates only.
 
-    Build a card with `build`, read and write it with `load` and `save`, and let it `learn` from
-    other labelled graphs. `graphtemper.card.reading.read` compares a target with the source.
+    A card is checked when it is made, and has the digits of its file, so that it answers before it
+    was saved as after loading. Build a card with `build`, read and write it with `load` and `save`,
+    and let it `learn` from other labelled graphs. `graphtemper.card.reading.read` compares a target
+    with the source.
 
     Attributes
     ----------
@@ -118,6 +120,10 @@ class SourceCard:
     passes: int | None = None
     privacy: float | None = None
     atlas_nodes: AtlasNodes | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in checked(self).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     @one_blas_thread(also_openmp=False)
@@ -204,27 +210,27 @@ class SourceCard:
             source = building.measure(plan)
             atlas, atlas_nodes = building.survey(plan, source, report)
         fitted = building.fit(atlas, source.reference, plan.labels.size, atlas_nodes)
+        size, classes = plan.labels.size, source.observation.num_classes
+        counted = effective_nodes(size, source.reference.accuracy, classes, privacy)
         card = cls(
             predictor=getattr(predictor, "__name__", type(predictor).__name__)[:200],
-            num_classes=source.observation.num_classes,
+            num_classes=classes,
             num_features=plan.graph.num_features,
-            num_nodes=plan.labels.size,
+            num_nodes=size,
             fingerprint=plan.fingerprint,
             types=GraphTypes.of(plan.graph),
             probe=source.probe,
             reference=source.reference,
             population=source.population,
-            class_profile=None,
+            class_profile=ClassProfile.of_source(source.logits, plan.labels, counted / size),
             atlas=atlas,
             responses=fitted.responses,
             node_responses=fitted.node_responses,
             excluded=tuple(sorted(set(exclude))),
             passes=plan.budget.passes if plan.counted else None,
             privacy=privacy,
+            atlas_nodes=atlas_nodes,
         )
-        weight = card.effective_nodes / card.num_nodes
-        profile = ClassProfile.of_source(source.logits, plan.labels, weight)
-        card = replace(card, class_profile=profile, atlas_nodes=atlas_nodes).as_stored()
         for number, (other, chosen) in enumerate(plan.environments, start=1):
             name = labelled.free_name(other.name or f"environment {number}", card.environments)
             card = card._learn(predictor, other, chosen, name)
@@ -300,7 +306,7 @@ class SourceCard:
         card = replace(self, environments=grown[-labelled.MOST_ENVIRONMENTS :])
         while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:
             card = replace(card, environments=card.environments[1:])
-        return card.as_stored()
+        return card
 
     def without(self, family: str) -> SourceCard:
         """Return the card without a family of shifts, for honest evaluation.
@@ -315,7 +321,7 @@ class SourceCard:
         atlas = tuple(item for item in self.atlas if family not in item.families)
         fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
         excluded = tuple(sorted({*self.excluded, family}))
-        return replace(self, atlas=atlas, excluded=excluded, **fitted._asdict()).as_stored()
+        return replace(self, atlas=atlas, excluded=excluded, **fitted._asdict())
 
     @property
     def temperature(self) -> float:
@@ -325,8 +331,6 @@ class SourceCard:
     @property
     def effective_nodes(self) -> int:
         """Number of exact labels with the sampling error of the source's accuracy."""
-        if self.privacy is None:
-            return self.num_nodes
         right = self.reference.accuracy
         return effective_nodes(self.num_nodes, right, self.num_classes, self.privacy)
 
@@ -397,10 +401,6 @@ class SourceCard:
     def from_json(cls, text: str) -> SourceCard:
         """Read the text of a card's file; raise `InputError` with the name of a damaged field."""
         return from_json(text, cls)
-
-    def as_stored(self) -> SourceCard:
-        """Return the card with the digits of its file, so that it answers as after loading."""
-        return replace(self.from_json(self.to_json()), atlas_nodes=self.atlas_nodes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the card as JSON, atomically."""

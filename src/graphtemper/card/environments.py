@@ -160,7 +160,7 @@ def measure(
     return Environment(
         name=name,
         when=when,
-        num_nodes=size if privacy is None else effective_nodes(size, accuracy, classes, privacy),
+        num_nodes=effective_nodes(size, accuracy, classes, privacy),
         accuracy=accuracy,
         confidence=measured.confidence,
         temperature=float(np.clip(optimum, *_TEMPERATURES)),

@@ -1,15 +1,16 @@
-"""The card as JSON: written from the fields of its dataclasses, and checked as it is read.
+"""What a card may hold, and the card as JSON, written from the fields of its dataclasses.
 
-The type of a field says what its JSON value must be; the tables below add ranges, shapes and what
-else must hold. An error names the damaged field.
+`checked` gives every value that becomes part of a card the digits of its file and refuses what the
+tables below exclude: ranges, shapes and what else must hold. So a card answers before it was saved
+as it does after loading. The type of a field says what its JSON value must be. An error names the
+damaged field.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -178,7 +179,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
         content = parse_json(text)
     except InputError as error:
         raise errors.content(f"this is not a source card: {error}") from error
-    root = _Field("", content, {})
+    root = _Field("", content)
     schema = root["schema"].text()
     if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
         raise errors.content(f"this is a file of {schema!r}, not a source card.")
@@ -187,11 +188,11 @@ def from_json(text: str, kind: type[Card]) -> Card:
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)
-    classes, columns = (int(root[name].number(int)) for name in ("num_classes", "num_features"))
-    root.sizes = {"K": classes, "3K": THIRDS * classes, "F": columns}
-    root.sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
+    root.classes = int(root["num_classes"].number(int))
+    if not 2 <= root.classes <= MAX_BYTES:
+        raise _odd("num_classes", f"between 2 and {MAX_BYTES}")
     if [item.value for item in root["signals"].items()] != list(_EVERY):
-        raise root["signals"].odd(f"{len(_EVERY)} signals in the order of this version")
+        raise _odd("signals", f"{len(_EVERY)} signals in the order of this version")
     card: Card = root.parsed(kind)
     return card
 
@@ -226,8 +227,92 @@ def _pack(values: FloatArray) -> str:
     return base64.b64encode(values.astype("<f2").tobytes()).decode("ascii")
 
 
+def checked(card: Any) -> dict[str, Any]:
+    """Return the fields of a card that a file holds, as it would hold them, or raise an error."""
+    if not all(isinstance(getattr(card, name), int) for name in ("num_classes", "num_features")):
+        raise errors.content("the numbers of classes and of features must be integers.")
+    sizes = {"K": card.num_classes, "3K": THIRDS * card.num_classes, "F": card.num_features}
+    sizes |= {"P": num_columns(card.num_classes), "P+1": num_columns(card.num_classes) + 1}
+    names = (item.name for item in fields(card) if item.name not in IN_MEMORY)
+    return {name: _kept(getattr(card, name), name, name, sizes) for name in names}
+
+
+def _kept(value: Any, name: str, path: str, sizes: dict[str, int]) -> Any:
+    """Return a value with the digits of a file; ``path`` is its name without indices."""
+    kept = _kept_parts(value, name, path, sizes)
+    holds, expected = _CHECKS.get(path, (None, ""))
+    if holds is not None and not holds(kept):
+        raise _odd(name, expected)
+    return kept
+
+
+def _kept_parts(value: Any, name: str, path: str, sizes: dict[str, int]) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, int | float):
+        return _kept_number(value, name, path)
+    if isinstance(value, np.ndarray):
+        return _kept_array(value, name, path, sizes)
+    if is_dataclass(value) and not isinstance(value, type):
+        names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
+        parts = {x: _kept(getattr(value, x), f"{name}.{x}", f"{path}.{x}", sizes) for x in names}
+        return replace(value, **parts)
+    if isinstance(value, dict):
+        any_kind = path if value.keys() == set(_EVERY) else f"{path}.*"
+        return {key: _kept(x, f"{name}.{key}", any_kind, sizes) for key, x in value.items()}
+    if isinstance(value, frozenset):
+        return value
+    kept = [_kept(x, f"{name}[{i}]", f"{path}[]", sizes) for i, x in enumerate(value)]
+    return type(value)(*kept) if hasattr(value, "_fields") else type(value)(kept)
+
+
+def _kept_number(value: float, name: str, path: str, digits: int = _DIGITS) -> float:
+    low, high = _RANGES.get(path) or _RANGES.get(
+        path.rpartition(".")[2].removesuffix("[]"), (-LARGEST, LARGEST)
+    )
+    # Integers of any length are compared exactly; NaN fails every comparison.
+    if not low <= value <= high:
+        raise _odd(name, f"between {low:g} and {high:g}")
+    return value if isinstance(value, int) else float(f"{value:.{digits}g}")
+
+
+def _kept_array(array: FloatArray, name: str, path: str, sizes: dict[str, int]) -> FloatArray:
+    shape = [sizes.get(str(size), size) for size in _SHAPES.get(path, (None,))]
+    if array.ndim != len(shape) or any(
+        size not in (None, have) for have, size in zip(array.shape, shape, strict=True)
+    ):
+        raise _odd(name, f"{' x '.join(str(size or 'any') for size in shape)} numbers")
+    if path in _HALVED:
+        return _HALVED[path](array)
+    digits = _DIGITS if array.size < _MANY else _FEWER_DIGITS
+    kept = [_kept_number(float(value), name, path, digits) for value in array.ravel()]
+    found = np.array(kept, dtype=np.float64).reshape(array.shape)
+    if path == _LOWER:  # a file holds half of a symmetric matrix
+        found = np.tril(found) + np.tril(found, -1).T
+    return found
+
+
+def _half(values: FloatArray) -> FloatArray:
+    """Return numbers in half precision."""
+    return values.astype("<f2").astype(np.float64)
+
+
+def _half_logs(deviations: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.exp(_half(np.log(deviations)))
+
+
+# Numbers of which there may be many: a thousandth is precise enough for them.
+_HALVED = {"probe.column_std": _half_logs, "probe.second.weights": _half}
+
+
+def _odd(name: str, expected: str) -> InputError:
+    """Return the error of a value that is not what was expected."""
+    return errors.content(f"field {name!r} must be {expected}; the card is damaged.")
+
+
 def _plain(value: Any, digits: int = _DIGITS) -> Any:
-    """Return what JSON holds of a value."""
+    """Return what JSON holds of a value of a card."""
     if is_dataclass(value):
         names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
         return {name: _plain(getattr(value, name)) for name in names}
@@ -241,10 +326,9 @@ def _plain(value: Any, digits: int = _DIGITS) -> Any:
         return sorted(value)
     if isinstance(value, tuple | list):
         return [_plain(item, digits) for item in value]
-    if not isinstance(value, float):
-        return value
-    whole = digits < _DIGITS and value.is_integer() and abs(value) < 1e8
-    return int(value) if whole else float(f"{value:.{digits}g}")
+    # Counts of nodes in large matrices are whole.
+    counted = digits < _DIGITS and isinstance(value, float) and value.is_integer()
+    return int(value) if counted and abs(value) < 1e8 else value
 
 
 _hints = cache(get_type_hints)
@@ -253,122 +337,99 @@ _hints = cache(get_type_hints)
 class _Field:
     """A JSON value with its path, which errors name."""
 
-    def __init__(self, name: str, value: Any, sizes: dict[str, int]) -> None:
-        self.name, self.value, self.sizes = name, value, sizes
-
-    @property
-    def path(self) -> str:
-        """The path without indices; a star stands for ``model`` and ``logits``."""
-        return re.sub(r"\.(model|logits)\b", ".*", re.sub(r"\[\d+\]", "[]", self.name))
+    def __init__(self, name: str, value: Any, classes: int = 0) -> None:
+        self.name, self.value, self.classes = name, value, classes
 
     def __getitem__(self, key: str) -> _Field:
         if not isinstance(self.value, dict):
-            raise self.odd("an object")
+            raise _odd(self.name, "an object")
         name = f"{self.name}.{key}" if self.name else key
         if key not in self.value:
             raise errors.content(f"field {name!r} is missing; the card is damaged.")
-        return _Field(name, self.value[key], self.sizes)
+        return _Field(name, self.value[key], self.classes)
 
     def items(self, count: int | None = None) -> list[_Field]:
         """Return the entries of a list, of a length if it is given."""
         value = self.value
         if not isinstance(value, list) or (count is not None and len(value) != count):
-            raise self.odd("a list" if count is None else f"a list of {count} entries")
+            raise _odd(self.name, "a list" if count is None else f"a list of {count} entries")
         if len(value) > MAX_BYTES:
-            raise self.odd("a shorter list")
-        return [_Field(f"{self.name}[{i}]", item, self.sizes) for i, item in enumerate(value)]
+            raise _odd(self.name, "a shorter list")
+        return [_Field(f"{self.name}[{i}]", x, self.classes) for i, x in enumerate(value)]
 
     def text(self) -> str:
         """Return a string of at most a thousand characters."""
         if not isinstance(self.value, str) or len(self.value) > 1000:
-            raise self.odd("a short string")
+            raise _odd(self.name, "a short string")
         return self.value
 
     def number(self, kind: type = float) -> float:
-        """Return a number, of the given type, in the range of its field."""
+        """Return a number of the given type."""
         allowed = int if kind is int else int | float
         if isinstance(self.value, bool) or not isinstance(self.value, allowed):
-            raise self.odd("an integer" if kind is int else "a number")
-        leaf = self.path.rpartition(".")[2].removesuffix("[]")
-        low, high = _RANGES.get(self.path) or _RANGES.get(leaf, (-LARGEST, LARGEST))
-        # Integers of any length are compared exactly; NaN fails every comparison.
-        if not low <= self.value <= high:
-            raise self.odd(f"between {low:g} and {high:g}")
-        return float(kind(self.value)) if kind is float else self.value
+            raise _odd(self.name, "an integer" if kind is int else "a number")
+        try:
+            return kind(self.value)  # type: ignore[no-any-return]
+        except OverflowError as error:
+            raise _odd(self.name, "a number that float64 holds") from error
 
     def array(self) -> FloatArray:
-        """Return an array of the shape of its field."""
-        shape = [self.sizes.get(str(size), size) for size in _SHAPES.get(self.path, (None,))]
-        expected = f"{' x '.join(str(size or 'any') for size in shape)} numbers"
+        """Return an array of numbers."""
+        read = {
+            "probe.column_std": self._deviations,
+            "probe.second.weights": self._coefficients,
+            _LOWER: self._mirrored,
+        }
         try:
-            read = {
-                "probe.column_std": self._deviations,
-                "probe.second.weights": self._coefficients,
-                _LOWER: self._mirrored,
-            }
-            array = read.get(self.path, self._listed)()
+            return read.get(self.name, self._listed)()
         except ValueError as error:  # rows of unequal length, or no base64
-            raise self.odd(expected) from error
-        if array.ndim != len(shape) or any(
-            size not in (None, have) for have, size in zip(array.shape, shape, strict=True)
-        ):
-            raise self.odd(expected)
-        return array
+            raise _odd(self.name, "numbers in rows of one length") from error
 
     def _listed(self) -> FloatArray:
-        for row in self.value if isinstance(self.value, list) else [self.value]:
-            for value in row if isinstance(row, list) else [row]:
-                _Field(self.name, value, {}).number()
+        for row in self.items():
+            for item in row.items() if isinstance(row.value, list) else [row]:
+                _Field(self.name, item.value).number()
         return np.array(self.value, dtype=np.float64)
 
     def _mirrored(self) -> FloatArray:
         """Return a symmetric matrix, of which the file holds the lower triangle."""
-        size = self.sizes["K"]
-        rows = [row.items(k + 1) for k, row in enumerate(self.items(size))]
-        found = [_Field(self.name, item.value, {}).number() for row in rows for item in row]
-        lower = np.zeros((size, size))
-        lower[np.tril_indices(size)] = found
+        rows = [row.items(k + 1) for k, row in enumerate(self.items(self.classes))]
+        lower = np.zeros((self.classes, self.classes))
+        lower[np.tril_indices(self.classes)] = [x.number() for row in rows for x in row]
         return lower + np.tril(lower, -1).T
 
     def _deviations(self) -> FloatArray:
         """Return column standard deviations; single-precision features have none above e^110."""
         logs = self._unpacked()
         if not (logs <= 110.0).all():
-            raise self.odd("logarithms of at most 110")
+            raise _odd(self.name, "logarithms of at most 110")
         return np.exp(logs)
 
     def _coefficients(self) -> FloatArray:
         """Return the coefficients of the second opinion."""
-        weights = self._unpacked().reshape(-1, self.sizes["K"])
+        weights = self._unpacked().reshape(-1, self.classes)
         if not np.isfinite(weights).all():
-            raise self.odd("finite numbers")
+            raise _odd(self.name, "finite numbers")
         return weights
 
     def _unpacked(self) -> FloatArray:
         if not isinstance(self.value, str):
-            raise self.odd("base64")
+            raise _odd(self.name, "base64")
         return np.frombuffer(base64.b64decode(self.value, validate=True), "<f2").astype(np.float64)
 
     def parsed(self, kind: Any) -> Any:
-        """Return a value of a type, checked."""
-        value = self._parsed(kind)
-        holds, expected = _CHECKS.get(self.path, (None, ""))
-        if holds is not None and not holds(value):
-            raise self.odd(expected)
-        return value
-
-    def _parsed(self, kind: Any) -> Any:
+        """Return a value of a type."""
         origin, parts = get_origin(kind), get_args(kind)
         if NoneType in parts:
             if self.value is None:
                 return None
             first = parts[0] if len(parts) == 2 or isinstance(self.value, parts[0]) else parts[1]
-            return self._parsed(first)
+            return self.parsed(first)
         if kind is str:
             return self.text()
         if kind is bool:
             if not isinstance(self.value, bool):
-                raise self.odd("true or false")
+                raise _odd(self.name, "true or false")
             return self.value
         if kind in (int, float):
             return self.number(kind)
@@ -386,7 +447,3 @@ class _Field:
             return kind(*(item.number() for item in self.items(len(hints))))
         names = (item.name for item in fields(kind) if item.name not in IN_MEMORY)
         return kind(**{name: self[name].parsed(hints[name]) for name in names})
-
-    def odd(self, expected: str) -> InputError:
-        """Return the error of a value that is not what was expected."""
-        return errors.content(f"field {self.name!r} must be {expected}; the card is damaged.")

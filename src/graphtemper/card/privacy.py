@@ -132,8 +132,12 @@ def randomised_response(
     return np.asarray(np.where(kept, labels, moved))
 
 
-def effective_nodes(num_nodes: int, accuracy: float, num_classes: int, epsilon: float) -> int:
+def effective_nodes(
+    num_nodes: int, accuracy: float, num_classes: int, epsilon: float | None
+) -> int:
     r"""Return how many exact labels tell as much about the accuracy as n randomised ones.
+
+    Without an epsilon the labels are exact themselves.
 
     An accuracy a that is read from randomised labels has variance
     :math:`\tilde a (1 - \tilde a) / n \lambda^2` with :math:`\tilde a = u + \lambda a`, where u is
@@ -144,6 +148,8 @@ def effective_nodes(num_nodes: int, accuracy: float, num_classes: int, epsilon: 
     >>> [effective_nodes(300, 0.8, 2, epsilon) for epsilon in (1.0, 3.0, 10.0)]
     [44, 223, 299]
     """
+    if epsilon is None:
+        return num_nodes
     kept = keep_probability(epsilon, num_classes)
     other = (1.0 - kept) / (num_classes - 1)
     right = min(max(accuracy, 0.02), 0.98)

@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import nnls
+from scipy.optimize import minimize
 from scipy.stats import chi2
 
 from graphtemper import temperature as temperatures
@@ -68,9 +68,7 @@ LEAST_GAIN = 0.75
 WORTH, GAIN = 0.03, 0.05
 """Smallest expected calibration error without the new shares, and smallest expected gain in
 accuracy with them; a correction needs one of the two to be worth its risk."""
-# Distance of the mean log-likelihood from its maximum, steps to get there, halvings of each step.
-_TOLERANCE, _STEPS, _HALVINGS = 1e-9, 200, 20
-_RELATIVE_RIDGE, _RELATIVE_RANK = 1e-10, 1e-9
+_RELATIVE_RANK = 1e-9
 # Cells are merged until each expects this number of nodes.
 _SMALL_COUNT = 5.0
 _BINS, _NAMED, _PROBES, _HOPS = 15, 3, 16, 2
@@ -297,11 +295,8 @@ def likeliest(
 ) -> tuple[FloatArray, float]:
     r"""Return the likeliest class shares, and their expected L1 error.
 
-    The likelihood is concave. EM, :math:`\pi_k \leftarrow \pi_k g_k` with the gradient g, climbs in
-    every step but takes thousands where classes overlap; here each step is Newton's over the
-    simplex (a non-negative least-squares problem), shortened until it climbs, and EM's if that
-    fails. Because :math:`\sum_k \pi_k g_k = 1`, the likelihood is within :math:`\max_k g_k - 1`
-    of its maximum, which is the test of convergence. The error is
+    The likelihood is concave in the shares. EM climbs in every step but takes thousands where
+    classes overlap, so logarithms of shares are found by a quasi-Newton method. The error is
     :math:`\sqrt{2/\pi} \sum_k \sqrt{\Sigma_{kk}}` with the inverse :math:`\Sigma` of the observed
     information in the directions that keep the sum of the shares; errors of the source's
     calibration come on top.
@@ -321,9 +316,7 @@ def likeliest(
     ----------
     Saerens, Latinne & Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori
     Probabilities", Neural Computation 2002; Alexandari, Kundaje & Shrikumar, "Maximum Likelihood
-    with Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation", ICML 2020; Kim,
-    Carbonetto, Stephens & Anitescu, "A Fast Algorithm for Maximum Likelihood Estimation of Mixture
-    Proportions Using Sequential Quadratic Programming", 2020.
+    with Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation", ICML 2020.
 
     Examples
     --------
@@ -336,54 +329,29 @@ def likeliest(
     array([0.4366, 0.5634])
     """
     known, count = source > 0.0, len(logits) + prior
+    if known.sum() == 1:  # nothing else is possible
+        return source / source.sum(), 0.0
     gaps = logits[:, known] - np.log(source[known])
     # Likelihood ratios over their largest keep rare classes from overflowing; each class has one
     # labelled pseudo-node.
     ratios = np.hstack([np.exp(gaps - gaps.max(axis=1, keepdims=True)).T, np.eye(gaps.shape[1])])
     weights = np.append(np.full(len(logits), 1.0), prior * source[known]) / count
     ratios, weights = ratios[:, weights > 0.0], weights[weights > 0.0]
-    found = source[known] / source[known].sum()
-    for _ in range(_STEPS):
-        scaled = ratios / (found @ ratios)
-        gradient, curvature = scaled @ weights, (scaled * weights) @ scaled.T
-        if float(gradient.max()) - 1.0 <= _TOLERANCE:
-            break
-        found = _step(ratios, weights, found, gradient, curvature)
+
+    def loss(point: FloatArray) -> tuple[float, FloatArray]:
+        pi = temperatures.apply(point[None])[0]
+        mixture = np.maximum(pi @ ratios, 1e-300)
+        gradient = ratios @ (weights / mixture)
+        return -float(weights @ np.log(mixture)), pi * (pi @ gradient - gradient)
+
+    best = minimize(loss, np.log(source[known]), jac=True, options={"gtol": 1e-9, "maxiter": 2000})
     shares = np.zeros(source.size)
-    shares[known] = found
-    basis = np.linalg.qr(np.eye(found.size)[:, 1:] - 1.0 / found.size)[0]
-    information = basis.T @ curvature @ basis * count
+    shares[known] = temperatures.apply(best.x[None])[0]
+    scaled = ratios / np.maximum(shares[known] @ ratios, 1e-300)
+    basis = np.linalg.qr(np.eye(len(scaled))[:, 1:] - 1.0 / len(scaled))[0]
+    information = basis.T @ ((scaled * weights) @ scaled.T) @ basis * count
     variances = np.diag(basis @ np.linalg.pinv(information, hermitian=True) @ basis.T)
     return shares, float(np.sqrt(2.0 / np.pi) * np.sqrt(np.maximum(variances, 0.0)).sum())
-
-
-def _step(
-    ratios: FloatArray,
-    weights: FloatArray,
-    shares: FloatArray,
-    gradient: FloatArray,
-    curvature: FloatArray,
-) -> FloatArray:
-    """Return shares with a higher likelihood: a Newton step, a shorter one, or an EM step.
-
-    The constraint of sum 1 becomes the term -sum(y), which has the same maximum because the
-    likelihood grows by log c when shares grow by c. With H shares = gradient the quadratic model is
-    -y'Hy/2 + (2 gradient - 1)'y over y >= 0, a non-negative least-squares problem.
-    """
-    ridge = _RELATIVE_RIDGE * float(np.trace(curvature))
-    root = np.linalg.cholesky(curvature + ridge * np.eye(shares.size))
-    try:
-        point = nnls(root.T, np.linalg.solve(root, 2.0 * gradient - 1.0 + ridge * shares))[0]
-    except RuntimeError:  # too many changes of its active set: no Newton step here
-        point = shares
-    move = point / max(float(point.sum()), 1e-300) - shares
-    here, slope = weights @ np.log(shares @ ratios), float(gradient @ move)
-    for length in 0.5 ** np.arange(_HALVINGS if slope > 0.0 else 0):
-        with np.errstate(divide="ignore"):  # -inf for a node that the shares exclude
-            there = weights @ np.log((shares + length * move) @ ratios)
-        if there >= here + 1e-4 * length * slope:
-            return np.asarray(shares + length * move)
-    return np.asarray(shares * gradient / (shares @ gradient))
 
 
 def shares_fit(
