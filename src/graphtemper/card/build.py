@@ -265,7 +265,7 @@ def measure(plan: Plan) -> Measured:
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
     whole = evidence.measure(observation, probe)
-    found = evidence.both_show(whole, evidence.with_model(observation, inside, whole))
+    found = evidence.both_show(whole, evidence.measure(observation, inside))
     reference, compared = (
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )
