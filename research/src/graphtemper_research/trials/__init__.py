@@ -22,5 +22,5 @@
 `monitoring`                a model watched over time
 ==========================  ======================================================================
 
-From `known_shifts` on, each declares a `graphtemper_research.harness.runner.Bench`, `natural` three.
+From `known_shifts` on, each declares a `graphtemper_research.harness.runner.Bench`.
 """
