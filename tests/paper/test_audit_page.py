@@ -70,3 +70,10 @@ def test_the_verdict_on_the_diagnostic_needs_all_that_it_says(results, quantity,
     claim = CLAIMS["kappa is useful on its own"]
     found = audit_page.numbers_of(claim, Changed("diagnostic", content))
     assert not audit_page.holds(claim, found)
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "low.real", "[low]", "low ** 9", "'a'", "x"])
+def test_a_formula_is_arithmetic_and_nothing_else(text):
+    claim = {"holds": text}
+    with pytest.raises(ValueError, match="arithmetic"):
+        audit_page.holds(claim, {"low": 0.5})

@@ -47,14 +47,6 @@ class FAConv(Encoded):
         return self.layer(self.layer(x, x, edge_index), x, edge_index)
 
 
-class AntiSymmetric(Encoded):
-    def make(self):
-        return nn.AntiSymmetricConv(WIDTH, num_iters=2)
-
-    def between(self, x, edge_index):
-        return self.layer(x, edge_index)
-
-
 class SignNet(Module):
     """Reads the powers that PyG's SIGN transform puts into a Data."""
 
@@ -83,13 +75,10 @@ def linkx(graph, classes):
 MODELS = {
     "GCN": basic("GCN"),
     "GAT": basic("GAT", heads=2),
-    "GraphSAGE": basic("GraphSAGE"),
-    "GIN": basic("GIN"),
     "SGConv": lambda graph, classes: nn.SGConv(graph.num_features, classes, K=2, cached=True),
     "SIGN": own(SignNet),
     "APPNP": own(APPNP),
     "FAConv": own(FAConv),
-    "AntiSymmetricConv": own(AntiSymmetric),
     "LINKX": linkx,
 }
 

@@ -18,7 +18,7 @@ def test_a_pyg_net_is_the_same_for_the_same_seed():
     assert not np.array_equal(first(graph), other(graph))
 
 
-def test_all_ten_backbones_answer_by_name():
+def test_all_backbones_answer_by_name():
     backbones = pytest.importorskip(
         "graphtemper_research.leaderboard.backbones", reason="torch_geometric is not installed"
     )

@@ -71,8 +71,8 @@ class Run:
         str | None,
         Parameter(
             help="SIGN, or with torch GCN, PyG-GCN, PyG-GAT, PyG-SAGE, joined by commas; default "
-            "SIGN. `bench all` also knows SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, "
-            "GraphCON; default SIGN,GCN,GraphSAGE,SGC,APPNP."
+            "SIGN. `bench all` also knows SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN; default "
+            "SIGN,GCN,GraphSAGE,SGC,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None

@@ -14,6 +14,7 @@ from graphtemper import errors
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.numeric import one_blas_thread
 from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.harness.provenance import read_json
 from graphtemper_research.harness.uses import key, modules_of
 
 Cell = dict[str, Any]
@@ -76,7 +77,7 @@ def _current(cell: Cell) -> bool:
 def _read(path: Path) -> Cell:
     """Read a cell; a damaged or foreign file is named in one sentence."""
     try:
-        cell: Cell = json.loads(path.read_bytes())
+        cell: Cell = read_json(path)
         if not isinstance(cell, dict):
             raise TypeError("a cell is an object")
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -19,6 +19,7 @@ from typing import Any
 
 from graphtemper import __version__
 
+_LARGEST = 256_000_000
 _HERE = Path(__file__).parent
 
 
@@ -72,6 +73,13 @@ def _git(*arguments: str) -> str | None:
     return done.stdout
 
 
+def read_json(path: Path) -> Any:
+    """Return what a file of results holds; pipes, devices and endless files are refused."""
+    if not path.is_file() or path.stat().st_size > _LARGEST:
+        raise OSError(f"{path} is not a file of at most {_LARGEST >> 20} MB")
+    return json.loads(path.read_bytes())
+
+
 def read(path: Path) -> Measured:
     """Return who measured a result."""
     return Measured(**load(path)["measured"])
@@ -79,7 +87,7 @@ def read(path: Path) -> Measured:
 
 def load(path: Path) -> dict[str, Any]:
     """Return a result with its rows as a list of objects."""
-    content: dict[str, Any] = json.loads(path.read_bytes())
+    content: dict[str, Any] = read_json(path)
     if "rows" in content:
         content["rows"] = [
             dict(zip(block["columns"], values, strict=True))

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import APPNP, AntiSymmetricConv, FAConv, models
 
-from graphtemper_research.leaderboard.modules import GPRGNN, GraphCON
-
 HIDDEN, DROPOUT = 64, 0.5
 
 
@@ -81,7 +79,5 @@ BACKBONES: dict[str, Callable[[int, int], nn.Module]] = {
     "APPNP": APPNPNet,
     "FAGCN": FAGCN,
     "A-DGN": ADGN,
-    "GPR-GNN": lambda inputs, outputs: GPRGNN(inputs, HIDDEN, outputs, dropout=DROPOUT),
-    "GraphCON": lambda inputs, outputs: GraphCON(inputs, HIDDEN, outputs, dropout=DROPOUT),
 }
 """Modules by name, made from the numbers of features and of classes."""

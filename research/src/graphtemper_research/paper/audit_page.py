@@ -2,13 +2,16 @@
 
 ``claims.toml`` has the claims, the numbers that each is held against, one sentence and the
 condition under which its verdict stands; this reads the numbers from the results and writes the
-page. Conditions and formulas in the file are Python, as the file is a part of this package.
+page. Conditions and formulas are arithmetic over names (`calculated`); nothing in them is run.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
 import tomllib
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +30,26 @@ TAKE: dict[str, Callable[[list[Any]], Any]] = {
     "min": min,
     "count": len,
 }
-_FORMULAS = {"theory": theory, "PUBLISHED": PUBLISHED}
-_BUILTINS = {"abs": abs, "max": max, "min": min}
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.IsNot: operator.is_not,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "max": max, "min": min}
+_FUNCTIONS |= {f"theory.{name}": getattr(theory, name) for name in theory.__all__}
+_PRINTED = {
+    "printed_questions": PUBLISHED["questions"],
+    "printed_oracles": [row[-1] for row in PUBLISHED.values()],
+}
 # What selects rows is named after their columns, but for these.
 _OWN = ("in", "key", "take", "having", "text", "off")
 
@@ -152,4 +173,38 @@ def _rows(source: Mapping[str, Any], results: Results) -> list[Row]:
 
 
 def _value(expression: str, names: Mapping[str, Any]) -> Any:
-    return eval(expression, {"__builtins__": _BUILTINS}, {**_FORMULAS, **names})
+    return calculated(ast.parse(expression, mode="eval").body, {**_PRINTED, **names})
+
+
+def calculated(node: ast.AST, names: Mapping[str, Any]) -> Any:
+    """Return the value of parsed arithmetic: numbers, names, operators and a few functions.
+
+    Examples
+    --------
+    >>> calculated(ast.parse("abs(low - 1) < 0.5 < high", mode="eval").body, {"low": 1, "high": 2})
+    True
+    """
+
+    def of(part: ast.AST) -> Any:
+        return calculated(part, names)
+
+    match node:
+        case ast.Constant(value=int() | float() | None):
+            return node.value
+        case ast.Name() if node.id in names:
+            return names[node.id]
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](of(node.left), of(node.right))
+        case ast.UnaryOp() if type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](of(node.operand))
+        case ast.BoolOp(op=ast.And()):
+            return all(map(of, node.values))
+        case ast.Compare() if all(type(op) in _OPERATORS for op in node.ops):
+            values = map(of, [node.left, *node.comparators])
+            pairs = zip(node.ops, pairwise(values), strict=True)
+            return all(_OPERATORS[type(op)](*pair) for op, pair in pairs)
+        case ast.Call(keywords=[]) if ast.unparse(node.func) in _FUNCTIONS:
+            return _FUNCTIONS[ast.unparse(node.func)](*map(of, node.args))
+        case ast.Subscript():
+            return of(node.value)[of(node.slice)]
+    raise ValueError(f"{ast.unparse(node)!r} is not arithmetic that a claim may use.")
