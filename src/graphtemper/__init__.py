@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from graphtemper.card import SourceCard
     from graphtemper.graph import Graph
     from graphtemper.recalibration import Recalibration, recalibrate, report
+    from graphtemper.recalibration.labelling import suggest_labels
     from graphtemper.recalibration.reasons import Reason, ReasonCode
-    from graphtemper.recalibration.session import LabelSession, suggest_labels
+    from graphtemper.recalibration.session import LabelSession
     from graphtemper.signals.observation import Observation
     from graphtemper.theory import csbm
 
@@ -49,7 +50,7 @@ _OBJECTS = {
     "Recalibration": "graphtemper.recalibration",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
-    "suggest_labels": "graphtemper.recalibration.session",
+    "suggest_labels": "graphtemper.recalibration.labelling",
 }
 _MODULES = {
     "calibrators": "graphtemper.calibrators",
