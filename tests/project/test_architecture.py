@@ -30,8 +30,6 @@ UNMIRRORED = {
     "monitor/test_logits.py": "snapshots of logits, through every module",
     "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",
 }
-# A result draws its own page, which reads results.
-TOLERATED = {("graphtemper.recalibration.result", "graphtemper.recalibration.report.page")}
 
 
 def modules(package):
@@ -85,7 +83,7 @@ def test_no_module_imports_itself_through_others(package):
         for target in imports(path.read_text("utf-8"), known)
         if name != target
     }
-    assert cycles(pairs - TOLERATED) == []
+    assert cycles(pairs) == []
 
 
 def test_the_library_has_few_top_level_entries():

@@ -41,7 +41,7 @@ from graphtemper.graph.operators import project
 from graphtemper.models.passes import Passes, passes_of
 from graphtemper.models.predictor import Predictor, check_repeatable, fingerprint, probe_graph
 from graphtemper.shifts import Shift
-from graphtemper.signals import evidence
+from graphtemper.signals import evidence, views
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.drift import DriftBaseline
 from graphtemper.signals.evidence import Probe, Reference
@@ -265,7 +265,8 @@ def measure(plan: Plan) -> Measured:
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
     whole = evidence.measure(observation, probe)
-    found = evidence.both_show(whole, evidence.measure(observation, inside))
+    compared_views = views.measure(observation, inside)
+    found = evidence.both_show(whole, evidence.with_views(whole, compared_views))
     reference, compared = (
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )
