@@ -16,7 +16,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.answer import Answer, Direction
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import LEVEL, Verdict
 
@@ -221,7 +221,7 @@ class Applied:
         """Return everything except the per-node arrays as plain Python values."""
         accuracy, (before, after) = self.accuracy, self.mean_confidence
         interval = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
-        found = {
+        plain = {
             "schema": SCHEMA,
             "verdict": self.verdict,
             "reasons": [reason.to_dict() for reason in self.reasons],
@@ -244,8 +244,8 @@ class Applied:
         if self.node_temperatures is not None:
             values = np.quantile(self.node_temperatures, _QUANTILES).tolist()
             named = zip(map("{:g}".format, _QUANTILES), values, strict=True)
-            found["node_temperatures"] = dict(named)
-        return found if self.passes is None else found | {"passes": self.passes}
+            plain["node_temperatures"] = dict(named)
+        return plain if self.passes is None else plain | {"passes": self.passes}
 
 
 def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:
