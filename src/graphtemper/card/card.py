@@ -237,8 +237,7 @@ class SourceCard:
             columns=source.columns,
             atlas_nodes=atlas_nodes,
         )
-        while card.columns is not None and len(card.to_json()) > MAX_BYTES:
-            card = replace(card, columns=card.columns.largest(card.columns.columns.size // 2))
+        card = card._shortened()
         for number, (other, chosen) in enumerate(plan.environments, start=1):
             name = labelled.free_name(other.name or f"environment {number}", card.environments)
             card = card._learn(predictor, other, chosen, name)
@@ -317,8 +316,19 @@ class SourceCard:
             columns = columns.learned(columns.profile(graph, rows))
         kept = grown[-labelled.MOST_ENVIRONMENTS :]
         card = replace(self, environments=kept, columns=columns)
-        while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:
-            card = replace(card, environments=card.environments[1:])
+        return card._shortened()
+
+    def _shortened(self) -> SourceCard:
+        """Return the card without columns, and then environments, for which there is no room."""
+        card = self
+        while len(card.to_json()) > MAX_BYTES:
+            columns = card.columns
+            if columns is not None:
+                card = replace(card, columns=columns.largest(columns.columns.size // 2))
+            elif len(card.environments) > 2:
+                card = replace(card, environments=card.environments[1:])
+            else:
+                break
         return card
 
     def without(self, family: str) -> SourceCard:
