@@ -78,7 +78,7 @@ def finish(case: Case, folder: Path, progress: Progress | None = None) -> Cell:
     >>> def measure(show):
     ...     print("measuring")
     ...     return [{"shift": "none", "ece": 0.5}]
-    >>> case = Case("cora", {"seed": 1}, measure, [{"shift": "none"}])
+    >>> case = Case("cora", {"seed": 1}, measure)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first = finish(case, Path(folder))
     ...     again = finish(case, Path(folder))
