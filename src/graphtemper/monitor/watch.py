@@ -38,6 +38,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
 _MAX_REASON = 1000
 _RUN = "run"  # what every run acknowledges
+_MOST_CHANGES = 50
 
 
 class Run(NamedTuple):
@@ -558,6 +559,7 @@ class Watch:
             question=dict(decisions),
             metrics={} if metrics is None else metrics.values(),
             undefined={} if metrics is None else metrics.undefined,
+            changes=[change.to_dict() for change in result.changes[:_MOST_CHANGES]],
         )
         if snapshot.stamp() != stamp:
             raise errors.content("it changed while it was read; rename it once it is complete.")
