@@ -38,8 +38,8 @@ MAX_BYTES = 100_000
 """Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
 """Largest number of an array in a card; source logits are in units of the source temperature."""
-IN_MEMORY = ("atlas_nodes", "seed")
-"""Fields that no file holds: rows that belong to nodes, and the seed that all cards share."""
+IN_MEMORY = ("atlas_nodes", "seed", "feature_names")
+"""Fields that no file holds: rows that belong to nodes, the seed that all cards share, names."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Bytes that numbers of small and large matrices, counts, a row of the atlas, what else there is of
 # a class, and everything else take in practice.
@@ -108,6 +108,9 @@ TRIANGLE = Storage(_halved, _mirrored)
 # Of what there may be many, a thousandth is precise enough.
 HALF_LOGS = Storage(_packed_logs, _unpacked_logs)
 HALF_ROWS = Storage(partial(_packed, kind="<f2"), partial(_unpacked, kind="<f2", rows=True))
+HALF, SINGLE = (
+    Storage(partial(_packed, kind=kind), partial(_unpacked, kind=kind)) for kind in ("<f2", "<f4")
+)
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,15 @@ def _are_node_responses(responses: dict[str, Any] | None) -> bool:
     )
 
 
+def _are_columns(columns: Any) -> bool:
+    if columns is None:
+        return True
+    trios = ((part.mean, part.deviation, part.common) for part in (columns.nodes, columns.whole))
+    every = [columns.columns, columns.steps, columns.factors, *(x for trio in trios for x in trio)]
+    ascending = (np.diff(columns.columns, prepend=-1.0) > 0.0).all()
+    return len({values.size for values in every}) == 1 and bool(ascending)
+
+
 def _are_environments(environments: Sequence[Any]) -> bool:
     kinds = {type(item.when) for item in environments if item.when is not None}
     names = {item.name for item in environments}
@@ -189,6 +201,12 @@ _OF_NAME: dict[str, Rule] = {
     "privacy": Rule(1e-9, MOST_EPSILON),
     "shares": _SHARES,
 }
+
+
+def _each(name: str) -> tuple[str, str]:
+    return f"columns.nodes.{name}", f"columns.whole.{name}"
+
+
 _OF_PATH: dict[str, Rule] = {
     "fingerprint": Rule(shape=(None, "K")),
     "probe.column_std": Rule(0.0, 1e50, ("F",), HALF_LOGS),
@@ -199,11 +217,16 @@ _OF_PATH: dict[str, Rule] = {
     },
     "reference.moments.offsets": Rule(shape=("K", "K")),
     "population.recalls": Rule(0.0, 1.0, ("K",)),
+    "population.sketch": Rule(holds=lambda values: values.size > 0, expected="numbers"),
     "class_profile.counts": Rule(0.0, 1e8, ("3K", "K")),
     "class_profile.edges": Rule(0.0, 1.0, (THIRDS - 1,)),
     "responses": Rule(holds=_are_responses, expected="readable signals, each listed once"),
     "node_responses": Rule(holds=_are_node_responses, expected="one number per node signal"),
     "atlas": Rule(holds=lambda points: 3 <= len(points) <= 5000, expected="3 to 5000 shifts"),
+    "columns": Rule(holds=_are_columns, expected="numbers of each column, which are listed once"),
+    **dict.fromkeys(("columns.columns", *_each("mean")), Rule(storage=SINGLE)),
+    **dict.fromkeys(_each("deviation"), Rule(low=0.0, storage=SINGLE)),
+    **dict.fromkeys(("columns.steps", "columns.factors", *_each("common")), Rule(storage=HALF)),
     "environments": Rule(holds=_are_environments, expected="named, with one kind of time"),
     "environments[].sketch": Rule(
         holds=lambda values: len(values) == SKETCH_SIZE, expected=f"{SKETCH_SIZE} numbers"
@@ -346,6 +369,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)
+    content.setdefault("columns", None)  # older cards have none
     classes = _parsed(int, _member(content, "", "num_classes"), "num_classes", 0)
     if not 2 <= classes <= MAX_BYTES:
         raise _odd("num_classes", f"between 2 and {MAX_BYTES}")
