@@ -200,9 +200,7 @@ def snapshots_of(given: Given, num_classes: int, *, logits: bool = False) -> lis
         for place in _places(path, suffixes, is_one)
     ]
     if not named:
-        raise errors.empty(
-            f"there are no snapshots to watch; name {expected}, or a folder of them."
-        )
+        raise errors.empty(f"there are no snapshots; name {expected}, or a folder of them.")
     name, count = Counter(name for name, _ in named).most_common(1)[0]
     if count > 1:
         raise errors.repeated(

@@ -29,7 +29,7 @@ from graphtemper.monitor.snapshots import Given, Kept, Snapshot, snapshots_of
 from graphtemper.monitor.standing import Standing
 from graphtemper.recalibration.gates import ALARMS, Gate
 from graphtemper.recalibration.job import recalibrate
-from graphtemper.recalibration.labelling import MOST, read_labels
+from graphtemper.recalibration.labels.given import MOST, read_labels
 from graphtemper.scale.logit_tables import as_numbers, open_logits
 from graphtemper.scale.stored_graph import Tables
 
@@ -481,7 +481,7 @@ class Watch:
     ) -> tuple[list[Snapshot], dict[str, Exception]]:
         """Return the snapshots that are to be measured, and why others are refused."""
         missed = {one.name for one in content.missed}
-        newest = content.first[next(reversed(content.first))] if content.first else None
+        newest = [None, *content.first.values()][-1]
         last = max(
             (k for k, shot in enumerate(snapshots) if shot.name in content.first), default=-1
         )
@@ -499,7 +499,7 @@ class Watch:
                     new.append(shot)
                 elif shot.name not in content.forgotten:
                     older = newest and shot.is_older_than(newest.name, newest.when)
-                    if older or place < last:
+                    if older or place < max(logged, default=-1):
                         raise errors.content(
                             "it is older than the newest of the log; a log is filled in order, so "
                             "give it a later name, begin a new log, or forget it."

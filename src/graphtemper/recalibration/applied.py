@@ -16,7 +16,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.answer import Answer, Direction
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import LEVEL, Verdict
 

@@ -52,7 +52,7 @@ from graphtemper.graph.operators import multiply
 from graphtemper.metrics import nll
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.answer import Answer, about, caveat_of, judged, with_labels
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labels.few_labels import Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 from graphtemper.signals.observation import Observation

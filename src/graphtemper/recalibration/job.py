@@ -29,8 +29,8 @@ from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, compared
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import about
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
-from graphtemper.recalibration.labelling import LabelsGiven, read_labels
+from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels.given import LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.stored import Progress, StoredJob, engine_of
@@ -93,7 +93,7 @@ def recalibrate(
         Classes of target nodes that were labelled by hand: ``{node: class}``, a pandas ``Series``
         of classes indexed by node, or one class per node of the graph, -1 where unknown. They are
         taken to be a random sample (`suggest_labels` draws one). The answer without labels is then
-        the prior (see `graphtemper.recalibration.few_labels`); None and {} give that answer.
+        the prior (see `graphtemper.recalibration.labels.few_labels`); None and {} give that answer.
         Labels that come in batches, until enough is known, are a `graphtemper.LabelSession`.
     earlier
         Labels of the *same nodes* from an earlier period: one class per node of the graph, -1 where

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphtemper.recalibration.applied import Applied
-from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.labelling import suggest_labels
+from graphtemper.recalibration.labels.few_labels import more_labels
+from graphtemper.recalibration.labels.given import suggest_labels
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,

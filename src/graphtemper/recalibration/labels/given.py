@@ -16,7 +16,7 @@ from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.printable import natural_key
 from graphtemper._core.reproducible import stream
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labels.few_labels import Labels
 
 if TYPE_CHECKING:
     from pandas import Series

@@ -34,11 +34,10 @@ from graphtemper._core.files import atomic_write
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import InputError, VersionError
 from graphtemper.recalibration.decisions.metrics import class_number
-from graphtemper.recalibration.few_labels import design
 from graphtemper.recalibration.job import relabelled
-from graphtemper.recalibration.labelling import LabelsGiven, as_labels, checked, drawn_order
-from graphtemper.recalibration.result import Recalibration
-from graphtemper.recalibration.sequential import (
+from graphtemper.recalibration.labels.few_labels import design
+from graphtemper.recalibration.labels.given import LabelsGiven, as_labels, checked, drawn_order
+from graphtemper.recalibration.labels.sequences import (
     FEWEST,
     WAGER,
     adjusted,
@@ -46,6 +45,7 @@ from graphtemper.recalibration.sequential import (
     fortunes,
     half_width,
 )
+from graphtemper.recalibration.result import Recalibration
 
 SCHEMA = "graphtemper.session/2"
 METRICS = ("accuracy", "precision", "recall")
