@@ -9,7 +9,7 @@ from tests.helpers import raises
 from graphtemper import Graph
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor import Snapshot, windows
-from graphtemper.monitor.snapshots import find_snapshots, snapshots_of
+from graphtemper.monitor.snapshots import snapshots_of
 
 
 def test_the_digest_of_a_window_covers_its_content():
@@ -34,16 +34,16 @@ def test_windows_cover_every_known_node_once():
 
 def test_missing_and_repeated_names(tmp_path, day):
     with pytest.raises(FileError):
-        find_snapshots([tmp_path])
+        snapshots_of([tmp_path], 2)
     with pytest.raises(FileError):
-        find_snapshots([tmp_path / "no.npz"])
+        snapshots_of([tmp_path / "no.npz"], 2)
     with pytest.raises(InputError):
-        find_snapshots([])
+        snapshots_of([], 2)
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         day(1).save(tmp_path / folder / "same.npz")
     with pytest.raises(InputError):
-        find_snapshots([tmp_path / "a", tmp_path / "b"])
+        snapshots_of([tmp_path / "a", tmp_path / "b"], 2)
 
 
 def test_folders_of_tables_are_graphs(tmp_path):
@@ -52,7 +52,7 @@ def test_folders_of_tables_are_graphs(tmp_path):
             folder = tmp_path / "days" / name / table
             folder.mkdir(parents=True)
             (folder / "part.parquet").write_bytes(f"{name} {table}".encode())
-    found = find_snapshots([tmp_path / "days"])
+    found = snapshots_of([tmp_path / "days"], 2)
     assert [item.name for item in found] == ["day2", "day10"]
     assert found[0].load(2).graph == tmp_path / "days" / "day2" / "edges"
     before, stamp = found[0].checksum(found[0].load(2)), found[0].stamp()
@@ -66,10 +66,10 @@ def test_files_are_sorted_by_date_or_else_by_name(tmp_path):
     for name in ("west-2024-02", "east-2024-10", "north-2023-11", "s2", "s10"):
         (tmp_path / f"{name}.npz").write_bytes(b"")
     names = ("west-2024-02.npz", "east-2024-10.npz", "north-2023-11.npz")
-    found = find_snapshots([tmp_path / name for name in names])
+    found = snapshots_of([tmp_path / name for name in names], 2)
     assert [snapshot.when for snapshot in found] == ["2023-11", "2024-02", "2024-10"]
     # A shell lists s10 before s2.
-    found = find_snapshots([tmp_path / "s10.npz", tmp_path / "s2.npz"])
+    found = snapshots_of([tmp_path / "s10.npz", tmp_path / "s2.npz"], 2)
     assert [snapshot.name for snapshot in found] == ["s2.npz", "s10.npz"]
     assert [snapshot.when for snapshot in found] == [None, None]
 

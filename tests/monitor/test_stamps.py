@@ -6,62 +6,7 @@ from functools import partial
 import pytest
 
 from graphtemper import Graph
-from graphtemper._core.stamps import stamp
-from graphtemper.errors import FileError
 from graphtemper.monitor import Watch
-
-
-def rewritten(path):
-    path.write_bytes(b"2")
-
-
-def replaced(path):
-    other = path.with_name("other")
-    other.write_bytes(b"2")
-    os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
-    os.replace(other, path)
-
-
-def back_dated(path):
-    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-    path.write_bytes(b"2")
-    os.utime(path, ns=times)
-
-
-@pytest.mark.parametrize("change", [rewritten, replaced, back_dated])
-def test_every_change_of_a_file_changes_its_stamp(tmp_path, change):
-    path = tmp_path / "x"
-    path.write_bytes(b"1")
-    before = stamp([path])
-    assert stamp([path]) == before
-    tick = tmp_path / "tick"
-    tick.touch()
-    # The clocks of file systems tick every few milliseconds.
-    while tick.stat().st_ctime_ns <= path.stat().st_ctime_ns:
-        tick.touch()
-    change(path)
-    assert stamp([path]) != before
-
-
-def test_the_stamp_of_several_files_depends_on_each(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).write_text(name)
-    a, b = tmp_path / "a", tmp_path / "b"
-    assert len({stamp([a]), stamp([b]), stamp([a, b]), stamp([b, a])}) == 4
-
-
-def test_a_missing_file_is_reported(tmp_path):
-    with pytest.raises(FileError):
-        stamp([tmp_path / "no"])
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have names on POSIX systems only")
-def test_pipes_and_devices_are_refused(tmp_path):
-    os.mkfifo(tmp_path / "pipe.npz")
-    (tmp_path / "endless.npz").symlink_to("/dev/zero")
-    for name in ("pipe.npz", "endless.npz"):
-        with pytest.raises(FileError):
-            stamp([tmp_path / name])
 
 
 @pytest.fixture
@@ -117,10 +62,3 @@ def test_labels_masks_and_names_are_not_content(again, day, tmp_path, left_out):
         tmp_path / "days" / "day1.npz"
     )
     assert again() == []
-
-
-def test_features_are_content(again, day, tmp_path):
-    again()
-    graph = day(1)
-    graph.replace(features=graph.features + 1).save(tmp_path / "days" / "day1.npz")
-    assert [one.name for one in again()] == ["day1.npz"]

@@ -27,10 +27,12 @@ def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = 
     entry, record, label = standing.newest, standing.record, f'watch="{_escape(watch)}"'
     count, labelled = len(standing.answers), len(record)
     dropped = any(drop.position == count - 1 for drop in standing.drops)
-    verdicts = {f',verdict="{word}"': int(entry.verdict == word) for word in VERDICTS}
-    info = {f',snapshot="{_escape(entry.name)}"': 1}
+    verdicts: dict[str, float] = {
+        f',verdict="{word}"': int(entry.verdict == word) for word in VERDICTS
+    }
+    info: dict[str, float] = {f',snapshot="{_escape(entry.name)}"': 1}
     # What each metric is, and its value or its values by another label.
-    table: dict[str, tuple[str, float | dict[str, int]]] = {
+    table: dict[str, tuple[str, float | dict[str, float]]] = {
         "accuracy": ("Estimated accuracy of the model on the newest snapshot.", entry.accuracy),
         "accuracy_low": ("Lower end of the 90 % interval of the accuracy.", entry.low),
         "accuracy_high": ("Upper end of the 90 % interval of the accuracy.", entry.high),
@@ -61,10 +63,10 @@ def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = 
         table["coverage"] = ("Fraction of labelled snapshots in their interval.", held / labelled)
         table["bias"] = ("Mean of estimated minus true accuracy.", bias / labelled)
     lines: list[str] = []
-    for name, (about, value) in table.items():
+    for name, (about, shown) in table.items():
         kind = "counter" if name.endswith("_total") else "gauge"
         lines += [f"# HELP graphtemper_{name} {about}", f"# TYPE graphtemper_{name} {kind}"]
-        values = value if isinstance(value, dict) else {"": value}
+        values = shown if isinstance(shown, dict) else {"": shown}
         lines += [f"graphtemper_{name}{{{label}{more}}} {one!r}" for more, one in values.items()]
     return "\n".join(lines) + "\n"
 

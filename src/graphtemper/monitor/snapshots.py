@@ -189,7 +189,8 @@ def snapshots_of(given: Given, num_classes: int, *, logits: bool = False) -> lis
     if found:
         return found
     load: Callable[[Path], Kept] = _graph_at
-    suffixes, is_one, expected = (".npz",), _holds_tables, ".npz graphs"
+    suffixes: tuple[str, ...] = (".npz",)
+    is_one, expected = _holds_tables, ".npz graphs"
     if logits:
         load = partial(open_logits, num_classes=num_classes)
         suffixes, is_one, expected = ARRAYS, _holds_parts, f"{EXPECTED} files of logits"
@@ -295,7 +296,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     """
     check_integer(count, "count", 1)
     if graph.time is None or not graph.time.any():
-        raise errors.empty("the graph has no times; name a folder of snapshots instead.")
+        raise errors.empty("the graph has no times; follow snapshots of it instead.")
     content = content_digest(graph, _NOT_READ)
     known_times = graph.time[graph.time != 0]
     quantiles = np.arange(1, count + 1) / count

@@ -482,9 +482,7 @@ class Watch:
         """Return the snapshots that are to be measured, and why others are refused."""
         missed = {one.name for one in content.missed}
         newest = [None, *content.first.values()][-1]
-        last = max(
-            (k for k, shot in enumerate(snapshots) if shot.name in content.first), default=-1
-        )
+        logged = [k for k, shot in enumerate(snapshots) if shot.name in content.first]
         new: list[Snapshot] = []
         refused: dict[str, Exception] = {}
         for place, shot in enumerate(snapshots):
