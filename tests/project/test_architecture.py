@@ -25,6 +25,7 @@ SPANNING = {"browser", "docs", "fuzz", "paper", "project"}
 UNMIRRORED = {
     "cli/test_hostile.py": "hostile names and outputs that are inputs, at any command",
     "scale/test_command.py": "`recalibrate` on tables, in cli and scale",
+    "scale/test_recalibration.py": "`recalibrate` on tables, in recalibration and scale",
     "recalibration/test_raw_logits.py": "logits are raw in every kind of result",
     "monitor/test_logits.py": "snapshots of logits, through every module",
     "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",

@@ -22,7 +22,7 @@ from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
-from graphtemper.card.budget import Budget
+from graphtemper.card.budget import Budget, Spending
 from graphtemper.card.class_profile import FEWEST, MOST_CLASSES
 from graphtemper.card.environments import (
     LabelledGraph,
@@ -83,7 +83,7 @@ class Plan:
     labels: NDArray[np.int64]
     observation: Observation
     shifts: list[Shift]
-    budget: budgets.Plan
+    budget: Spending
     counted: bool
     secret: int
     fingerprint: FloatArray | None
@@ -228,9 +228,9 @@ def _spend(
     observation: Observation,
     others: int,
     checks: int,
-) -> budgets.Plan:
+) -> Spending:
     plain = observation.graph.is_plain
-    return budgets.plan(
+    return budgets.spend(
         allowed,
         [plain and atlas.moves_edges_only(shift) for shift in planned],
         sum(len(shift.parts) > 0 for shift in planned),
@@ -340,7 +340,7 @@ def _drawn_classes(plan: Plan, source_temperature: float) -> NDArray[np.int64]:
 
 
 def _probe(
-    observation: Observation, source_temperature: float, accuracy: float, spent: budgets.Plan
+    observation: Observation, source_temperature: float, accuracy: float, spent: Spending
 ) -> Probe:
     p = temperature.apply(observation.logits, source_temperature)
     return Probe(

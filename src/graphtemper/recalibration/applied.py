@@ -220,7 +220,7 @@ class Applied:
         """Return everything except the per-node arrays as plain Python values."""
         accuracy, (before, after) = self.accuracy, self.mean_confidence
         interval = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
-        found = {
+        plain = {
             "schema": SCHEMA,
             "verdict": self.verdict,
             "reasons": [reason.to_dict() for reason in self.reasons],
@@ -242,8 +242,8 @@ class Applied:
         if self.node_temperatures is not None:
             values = np.quantile(self.node_temperatures, _QUANTILES).tolist()
             named = zip(map("{:g}".format, _QUANTILES), values, strict=True)
-            found["node_temperatures"] = dict(named)
-        return found if self.passes is None else found | {"passes": self.passes}
+            plain["node_temperatures"] = dict(named)
+        return plain if self.passes is None else plain | {"passes": self.passes}
 
 
 def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:

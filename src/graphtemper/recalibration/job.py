@@ -209,20 +209,24 @@ def recalibrate(
     given = NO_LABELS if labels is None else read_labels(labels, observation.nodes, *size)
     if columns:
         given = replace(given, columns=np.hstack(columns))
-    found, shares, shift = about(reading, observation.logits, given), None, None
+    answered, shares, shift = about(reading, observation.logits, given), None, None
     if class_shares is not None:
         from graphtemper.recalibration.class_shares import correct
 
-        found, shares, shift = correct(found, reading, observation, given)
+        answered, shares, shift = correct(answered, reading, observation, given)
     divisors: FloatArray | None = None
     if per_node:
         divisors, uneven = node_temperatures.spread(
-            observation, card, found.temperature, found.accuracy.value, keep=not found.settled
+            observation,
+            card,
+            answered.temperature,
+            answered.accuracy.value,
+            keep=not answered.settled,
         )
-        found = found.saying(*uneven)
+        answered = answered.saying(*uneven)
     return Recalibration.of(
         reading,
-        found.saying(*ran),
+        answered.saying(*ran),
         observation.logits,
         shift,
         divisors,
@@ -318,8 +322,8 @@ def _sampled(
     if observation.num_nodes <= most or per_node or observation.passes.cheap:
         check_whole(observation)
         return None, []
-    found = in_memory(observation, card.probe, sample or SIZE)
-    return found, [whole_graph_run() if found is None else sampled_run(found)]
+    sampled = in_memory(observation, card.probe, sample or SIZE)
+    return sampled, [whole_graph_run() if sampled is None else sampled_run(sampled)]
 
 
 def _refuse(given: Mapping[str, Any], what: str) -> None:

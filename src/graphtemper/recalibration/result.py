@@ -90,8 +90,8 @@ class Recalibration(Applied):
 
         rows = self.summary_rows()
         if metrics is not None:
-            found = {title(name, metrics.k): text for name, text in metrics.rows().items()}
-            rows = found | rows
+            decided = {title(name, metrics.k): text for name, text in metrics.rows().items()}
+            rows = decided | rows
         indent = max(map(len, rows)) + 2
         paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
         notes = [] if metrics is None else metrics.notes
