@@ -172,11 +172,17 @@ def choose_nodes(
 
 def read_nodes(path: Path) -> NDArray[np.int64]:
     """Read one node per line; whether a graph has these nodes is checked with the graph."""
-    lines = [line for line in read_lines(path, "the list of nodes") if line.strip()]
-    try:
-        nodes = np.array(list(map(int, lines)), dtype=np.int64)
-    except (ValueError, OverflowError) as error:
-        raise errors.table(f"{path}: {error}; write one node index per line.") from error
-    if not nodes.size:
+    nodes: dict[int, None] = {}
+    for number, line in enumerate(read_lines(path, "the list of nodes"), start=1):
+        text = line.strip()
+        if not text:
+            continue
+        if not text.isdecimal() or len(text) > 18 or int(text) in nodes:
+            raise errors.table(
+                f"{path}, line {number}: {text[:40]!r} is not a node, or one that was named "
+                "before; write one index per line."
+            )
+        nodes[int(text)] = None
+    if not nodes:
         raise errors.table(f"{path} names no node; write one index per line.")
-    return nodes
+    return np.array(list(nodes), dtype=np.int64)
