@@ -15,7 +15,7 @@ def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = 
     Parameters
     ----------
     standing
-        The log (`graphtemper.monitor.read_log`).
+        Where the watch stands.
     ran_at
         End of this run, in seconds since 1970. A run that fails leaves the file as it is, so
         ``time() - graphtemper_monitor_last_run_timestamp_seconds`` shows a watch that has stopped.
