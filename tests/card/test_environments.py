@@ -151,14 +151,6 @@ def test_a_large_card_forgets_down_to_its_size_limit(card, model):
     assert grown.environments[-1].name == "new"
 
 
-def test_nodes_of_the_training_mask_are_pointed_out(card, model):
-    other = sample(2)
-    other = other.replace(train_masks=np.arange(300) < 20)
-    with pytest.warns(GraphTemperWarning):
-        card.learn(model, other)
-    card.learn(model, other, range(20, 300))  # no warning, which would be an error
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [

@@ -30,7 +30,8 @@ from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
 Card = TypeVar("Card")
-SCHEMA = "graphtemper.card/6"
+SCHEMA, OLDER = "graphtemper.card/7", ("graphtemper.card/6",)
+"""The schema that is written, and older ones that are read as well."""
 MAX_BYTES = 100_000
 """Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
@@ -51,7 +52,7 @@ _DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
 _RANGES: dict[str, tuple[float, float]] = {
     name: limits
     for limits, names in {
-        (0.0, 1.0): "accuracy edge_share recalls edges earlier",
+        (0.0, 1.0): "accuracy edge_share recalls edges earlier shuffled rewired",
         (0.0, 1e6): "noise_level error",
         (0.0, 1e8): "counts",
         (1e-12, 1e9): "linear smooth length noise scale",
@@ -65,6 +66,7 @@ _RANGES: dict[str, tuple[float, float]] = {
         (1e-150, 1e150): "temperature",
         (0, 2**63): "passes",
         (1, 100): "splits",
+        (0, 10**12): "num_whole",
         (1, 10**12): "num_nodes num_features",
         (2, 100_000): "num_classes",
     }.items()
@@ -140,6 +142,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         if item.kind in _OF_KIND
     },
     "population.sketch": (lambda values: values.size > 0, "a list of numbers"),
+    "population.apart": (
+        lambda values: values is None or np.isfinite(values).all(),
+        "finite numbers",
+    ),
     "class_profile.counts": (lambda counts: 1.0 <= counts.sum() <= 1e8, "counts"),
     "class_profile.edges": (lambda edges: (np.diff(edges) >= 0.0).all(), "ascending confidences"),
     "responses": (
@@ -164,6 +170,8 @@ def to_json(card: Any) -> str:
     evidence["covariance"] = [row[: k + 1] for k, row in enumerate(evidence["covariance"])]
     with np.errstate(divide="ignore"):
         content["probe"]["column_std"] = _pack(np.log(card.probe.column_std))
+    if card.population.apart is not None:
+        content["population"]["apart"] = _pack(card.population.apart)
     if card.probe.second is not None:
         content["probe"]["second"]["weights"] = _pack(card.probe.second.weights)
     return sealed({"schema": SCHEMA} | content)
@@ -183,11 +191,13 @@ def from_json(text: str, kind: type[Card]) -> Card:
     schema = root["schema"].text()
     if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
         raise errors.content(f"this is a file of {schema!r}, not a source card.")
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, *OLDER):
         raise VersionError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)
+    if schema in OLDER:
+        _complete(content)
     root.classes = int(root["num_classes"].number(int))
     if not 2 <= root.classes <= MAX_BYTES:
         raise _odd("num_classes", f"between 2 and {MAX_BYTES}")
@@ -195,6 +205,13 @@ def from_json(text: str, kind: type[Card]) -> Card:
         raise _odd("signals", f"{len(_EVERY)} signals in the order of this version")
     card: Card = root.parsed(kind)
     return card
+
+
+def _complete(content: dict[str, Any]) -> None:
+    """Add the fields that an older card lacks, as a card has them where nothing was measured."""
+    content.setdefault("ends", {"shuffled": None, "rewired": None})
+    if isinstance(content.get("population"), dict):
+        content["population"] = {"apart": None, "num_whole": 0} | content["population"]
 
 
 def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0) -> None:
@@ -284,7 +301,7 @@ def _kept_array(array: FloatArray, name: str, path: str, sizes: dict[str, int]) 
         raise _odd(name, f"{' x '.join(str(size or 'any') for size in shape)} numbers")
     if path in _HALVED:
         return _HALVED[path](array)
-    digits = _DIGITS if array.size < _MANY else _FEWER_DIGITS
+    digits = _DIGITS if array.size < _MANY and path not in _COARSE else _FEWER_DIGITS
     kept = [_kept_number(float(value), name, path, digits) for value in array.ravel()]
     found = np.array(kept, dtype=np.float64).reshape(array.shape)
     if path == _LOWER:  # a file holds half of a symmetric matrix
@@ -303,7 +320,13 @@ def _half_logs(deviations: FloatArray) -> FloatArray:
 
 
 # Numbers of which there may be many: a thousandth is precise enough for them.
-_HALVED = {"probe.column_std": _half_logs, "probe.second.weights": _half}
+_HALVED = {
+    "probe.column_std": _half_logs,
+    "probe.second.weights": _half,
+    "population.apart": _half,
+}
+# The model is recognised by three digits.
+_COARSE = ("fingerprint",)
 
 
 def _odd(name: str, expected: str) -> InputError:
@@ -378,6 +401,7 @@ class _Field:
         read = {
             "probe.column_std": self._deviations,
             "probe.second.weights": self._coefficients,
+            "population.apart": self._unpacked,
             _LOWER: self._mirrored,
         }
         try:

@@ -50,12 +50,17 @@ class DriftBaseline:
         Distance of the class means, see `class_separation`.
     recalls
         Accuracy within each class, (K,).
+    apart, num_whole
+        The sketch of all nodes of the source, labelled or not, minus that of the card's, and how
+        many they are: nodes without a label may differ from others. None in older cards.
     """
 
     sketch: FloatArray
     num_nodes: int
     separation: float
     recalls: FloatArray
+    apart: FloatArray | None = None
+    num_whole: int = 0
 
     @classmethod
     def measure(
@@ -71,11 +76,17 @@ class DriftBaseline:
         counts = np.bincount(labels, minlength=num_classes)
         right = np.bincount(labels[predictions == labels], minlength=num_classes)
         overall = float((predictions == labels).mean())
+        own, whole = (
+            column_sketch(column_moments(features)[0], column_std)
+            for features in (graph.features[nodes], graph.features)
+        )
         return cls(
-            sketch=column_sketch(column_moments(graph.features[nodes])[0], column_std),
+            sketch=own,
             num_nodes=int(nodes.size),
             separation=class_separation(graph.features[nodes], labels, num_classes, column_std),
             recalls=np.where(counts > 0, right / np.maximum(counts, 1), overall),
+            apart=whole - own,
+            num_whole=int(graph.num_nodes),
         )
 
     def drift(
@@ -84,17 +95,27 @@ class DriftBaseline:
         """Return the standard deviation of class shares that the target's column means allow.
 
         ``mean`` and ``spread`` are the mean and the standard deviation of the target's columns over
-        its observed nodes.
+        its observed nodes. They are compared with the card's nodes and with all nodes of the
+        source, and the nearer of the two counts: both are the source as it was.
         """
-        change = column_sketch(mean, column_std, self.sketch.size) - self.sketch
         used = column_std > 0.0
         if not used.any():
             return 0.0
+        here = column_sketch(mean, column_std, self.sketch.size)
+        known = [(self.sketch, self.num_nodes)]
+        if self.apart is not None:
+            known.append((self.sketch + self.apart, self.num_whole))
         # A few nodes have a smaller spread than their population.
         ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
-        chance = 1.0 / self.num_nodes + ratio / num_nodes
         # A mean of m squared normals has standard deviation sqrt(2 / m); allow three of those.
-        chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), self.sketch.size)))
+        allowed = 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), self.sketch.size)))
+        return min(
+            self._share_drift(here - sketch, allowed * (1.0 / nodes + ratio / num_nodes))
+            for sketch, nodes in known
+        )
+
+    def _share_drift(self, change: FloatArray, chance: float) -> float:
+        """Return the drift for a change of the sketch, of which ``chance`` is expected."""
         excess = max(float((change**2).mean()) - chance, 0.0)
         # If the classes differ by less than chance, they explain no more than chance does.
         return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
