@@ -11,7 +11,7 @@ from graphtemper import SourceCard, csbm, recalibrate, temperature
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card import environments
 from graphtemper.card.format import MAX_BYTES
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.drift import column_sketch
 
