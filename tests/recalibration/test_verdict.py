@@ -57,17 +57,20 @@ def _reading(
     edges=0.5,
     moved=0.0,
     expected=None,
+    unlinked=False,
 ):
     """Return a reading with this response; a blind one lacks the leading signal."""
     gains = SimpleNamespace(signal=None) if blind else None
     if blind:
         response = replace(response, names=("first", LEAD))
         signals = {"first": signals["first"], LEAD: signals["second"]}
-    card = SimpleNamespace(environments=())
+    probe = SimpleNamespace(column_std=np.ones(2))
+    card = SimpleNamespace(environments=(), probe=probe)
     evidence = SimpleNamespace(homophily=edges)
     reading = Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
     vars(reading)["moved_fraction"] = 1.0 if moments is None else moved
     vars(reading)["expectation"] = expected, None
+    vars(reading)["unlinked"] = unlinked
     return reading
 
 

@@ -202,19 +202,19 @@ def _suspicions(graph: Graph, observation: Observation, labels: NDArray[np.int64
         return
     masks = graph.train_masks
     trained = int(masks[0][rows].sum()) if masks is not None and len(masks) == 1 else 0
-    known = graph.labels
-    assert known is not None  # `select_labelled` refuses a graph without
-    others = np.setdiff1d(graph.labelled, rows)
-    elsewhere = observation.all_logits[others].argmax(axis=1) == known[others]
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    every = graph.labelled
+    right = observation.all_logits[every].argmax(axis=1) == graph.labels[every]
+    here = np.isin(every, rows)
     if trained:
         yield (
             f"{trained} of the card's {rows.size} nodes are in the graph's training mask; a card "
             "needs nodes that the model was not trained on, where it is as good as elsewhere."
         )
-    elif suspicions.much_better(predictions == labels, elsewhere):
+    elif suspicions.much_better(right, graph.labels[every], here):
         yield (
-            f"the model is right at {(predictions == labels).mean():.1%} of the card's nodes and "
-            f"at {elsewhere.mean():.1%} of the other labelled ones; if it was trained on the "
+            f"the model is right at {right[here].mean():.1%} of the card's nodes and at "
+            f"{right[~here].mean():.1%} of the other labelled ones; if it was trained on the "
             "card's nodes, pass the others (nodes=, --nodes)."
         )
 

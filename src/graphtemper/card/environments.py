@@ -191,10 +191,12 @@ def _suspicions(
     yield from suspicions.of_labels(observation.predictions, labels, observation.num_classes, where)
     if masks is None or len(masks) != 1:
         return
-    inside = masks[0][observation.nodes]
-    trained, others = right[inside], right[~inside]
-    at_source = np.arange(right.size) < accuracy * right.size  # as if of as many nodes
-    if suspicions.much_better(trained, others if others.size else at_source):
+    here, classes = masks[0][observation.nodes], labels
+    trained = right[here]
+    if here.all():  # then with the source, as if of as many nodes
+        right = np.append(right, np.arange(right.size) < accuracy * right.size)
+        here, classes = np.arange(right.size) < here.size, np.zeros(right.size, np.int64)
+    if suspicions.much_better(right, classes, here):
         yield (
             f"environment {name!r} contains {trained.size} nodes of its graph's training mask, and "
             f"the model is right at {trained.mean():.1%} of them; if it was trained on them, leave "

@@ -66,7 +66,6 @@ _RANGES: dict[str, tuple[float, float]] = {
         (1e-150, 1e150): "temperature",
         (0, 2**63): "passes",
         (1, 100): "splits",
-        (0, 10**12): "num_whole",
         (1, 10**12): "num_nodes num_features",
         (2, 100_000): "num_classes",
     }.items()
@@ -211,7 +210,7 @@ def _complete(content: dict[str, Any]) -> None:
     """Add the fields that an older card lacks, as a card has them where nothing was measured."""
     content.setdefault("ends", {"shuffled": None, "rewired": None})
     if isinstance(content.get("population"), dict):
-        content["population"] = {"apart": None, "num_whole": 0} | content["population"]
+        content["population"].setdefault("apart", None)
 
 
 def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0) -> None:

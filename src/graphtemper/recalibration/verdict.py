@@ -20,6 +20,8 @@ LEVEL = 0.90
 # Half-width of the accuracy interval up to which an answer may be trusted, and above which the
 # atlas alone has said nothing.
 CAUTION_WIDTH, ABSTAIN_WIDTH = 0.15, 0.30
+# The same where features moved: the usual rule is that wide only where it contradicts the source.
+ABSTAIN_ASSUMED = 0.35
 # Half-width of the interval that labels are counted for.
 VERIFIED_WIDTH = 0.10
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
@@ -28,6 +30,10 @@ CAUTION_NOVELTY, ABSTAIN_NOVELTY = NEAR, FAR
 _FEWEST_NODES = 10
 # Fewer environments than this do not show how much they vary.
 _FEWEST_TO_VARY = 3
+_LINKS_WITHOUT_SIGNAL = (
+    "links carry no signal: features or links may belong to other nodes, and without labels "
+    "nothing tells which; the interval holds for both."
+)
 # A gap between confidence and accuracy that is too small to call the model over-confident.
 _SMALL_GAP = 0.02
 
@@ -85,12 +91,17 @@ def judge(
         verdict = "caution"
         reasons.append(caveat)
     alone = not (checked or assumed)
-    unreadable = reading.blind and not (checked or count) and (alone or reading.constant)
+    unreadable = reading.unreadable and not leads
+    unlinked = reading.unlinked and not (leads or reading.flat or reading.unreadable)
+    if unlinked:
+        reasons.append(Reason(ReasonCode.NO_LINK_SIGNAL, _LINKS_WITHOUT_SIGNAL))
+    unknown = assumed and width > ABSTAIN_ASSUMED
     too_far = reading.novelty > ABSTAIN_NOVELTY and alone and not count
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     small = reading.num_nodes <= _FEWEST_NODES and width > CAUTION_WIDTH
-    if reading.flat or unreadable or too_far or small or (alone and width > ABSTAIN_WIDTH):
+    wide = unknown or (alone and width > ABSTAIN_WIDTH)
+    if reading.flat or unreadable or unlinked or too_far or small or wide:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
