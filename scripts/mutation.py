@@ -72,7 +72,7 @@ PARTS = {
         ("recalibration/job.py", "recalibration/answer.py", "recalibration/verdict.py"),
         (
             *("recalibration/test_verdict.py", "recalibration/test_answer.py"),
-            *("recalibration/test_job.py", "recalibration/test_labelling.py"),
+            *("recalibration/test_job.py", "recalibration/labels/test_given.py"),
             "recalibration/test_class_shares.py",
         ),
     ),

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from graphtemper.card import SourceCard
     from graphtemper.graph import Graph
     from graphtemper.recalibration import Recalibration, recalibrate, report
+    from graphtemper.recalibration.labels.given import suggest_labels
+    from graphtemper.recalibration.labels.session import LabelSession
     from graphtemper.recalibration.reasons import Reason, ReasonCode
-    from graphtemper.recalibration.session import LabelSession, suggest_labels
     from graphtemper.signals.observation import Observation
     from graphtemper.theory import csbm
 
@@ -42,14 +43,14 @@ _OBJECTS = {
     "ConformalSets": "graphtemper.calibrators.conformal",
     "Estimate": "graphtemper._core.estimate",
     "Graph": "graphtemper.graph",
-    "LabelSession": "graphtemper.recalibration.session",
+    "LabelSession": "graphtemper.recalibration.labels.session",
     "Observation": "graphtemper.signals.observation",
     "Reason": "graphtemper.recalibration.reasons",
     "ReasonCode": "graphtemper.recalibration.reasons",
     "Recalibration": "graphtemper.recalibration",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
-    "suggest_labels": "graphtemper.recalibration.session",
+    "suggest_labels": "graphtemper.recalibration.labels.given",
 }
 _MODULES = {
     "calibrators": "graphtemper.calibrators",

@@ -43,7 +43,7 @@ def model(graph):
 def test_the_default_atlas_costs_at_most_500_passes_and_a_target_12():
     edges_only = [atlas.moves_edges_only(shift) for shift in atlas.plan()]
     assert sum(edges_only[:62]) == 21
-    plan = budget.plan(budget.CARD_BUDGET, edges_only, 70)
+    plan = budget.spend(budget.CARD_BUDGET, edges_only, 70)
     assert plan.passes <= 500
     assert plan.shifts > 80
     assert num_passes(plan.splits) <= budget.TARGET_BUDGET

@@ -21,7 +21,7 @@ from graphtemper.monitor import Entry
 from graphtemper.monitor.log import Labelled, Log, Missed
 from graphtemper.monitor.record import track_record
 from graphtemper.monitor.snapshots import find_logits
-from graphtemper.recalibration.labelling import read_label_file
+from graphtemper.recalibration.labels.given import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.logit_tables import LogitTables, read_logits

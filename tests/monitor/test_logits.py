@@ -10,7 +10,6 @@ from graphtemper import recalibrate
 from graphtemper.cli import app
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.snapshots import find_logits, find_snapshots
-from graphtemper.scale import logit_tables
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -44,8 +43,7 @@ def test_an_answer_is_that_of_a_stored_recalibration(watched, logits_of, watch, 
     assert entry.signals == known.signals
 
 
-def test_all_formats_give_the_same_numbers(logits_of, watch, tmp_path, monkeypatch):
-    monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 100)  # several batches of each
+def test_all_formats_give_the_same_numbers(logits_of, watch, tmp_path):
     logits = logits_of(1)
     write(tmp_path / "all" / "1", logits)
     pq.write_table(pa.table({"logits": logits.tolist()}), tmp_path / "2.parquet")

@@ -11,7 +11,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
 from graphtemper.recalibration import answer as answers
 from graphtemper.recalibration.answer import VAGUE, trusted
-from graphtemper.recalibration.labelling import read_labels
+from graphtemper.recalibration.labels.given import read_labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 

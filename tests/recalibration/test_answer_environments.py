@@ -12,7 +12,7 @@ from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import read
 from graphtemper.errors import GraphTemperWarning
 from graphtemper.recalibration.answer import accuracy_to_match
-from graphtemper.recalibration.few_labels import EVEN
+from graphtemper.recalibration.labels.few_labels import EVEN
 from graphtemper.signals.observation import Observation
 
 

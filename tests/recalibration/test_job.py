@@ -12,7 +12,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.errors import GraphTemperError, InputError
 from graphtemper.models import SIGN
-from graphtemper.recalibration.result import probabilities_at
+from graphtemper.recalibration.applied import probabilities_at
 from graphtemper.recalibration.verdict import LEVEL, judge, labels_needed
 
 NUM_CLASSES = 3

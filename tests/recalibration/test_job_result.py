@@ -9,8 +9,8 @@ from tests.helpers import answering, block_model, raises
 
 from graphtemper import recalibrate, shifts
 from graphtemper.errors import MissingExtraError
-from graphtemper.recalibration.few_labels import Labels
-from graphtemper.recalibration.result import probabilities_at
+from graphtemper.recalibration.applied import probabilities_at
+from graphtemper.recalibration.labels.few_labels import Labels
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def test_a_far_temperature_is_found_on_workers(problem, client):
     parts = LogitArray(1e6 * problem.model(problem.target), 4)
     sketch = ConfidenceSketch.of(parts.values)
     one, other = (
-        streaming._match(partial(streaming.over_batches, engine, parts), 1.0, sketch, 0.6)
+        streaming.match_confidence(partial(streaming.over_batches, engine, parts), 1.0, sketch, 0.6)
         for engine in (Serial(), OnDask(client))
     )
     assert one == other > 1e4

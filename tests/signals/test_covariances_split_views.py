@@ -39,6 +39,17 @@ def test_what_a_split_shows_is_that_of_centred_views(classes):
     np.testing.assert_allclose(found.agree, np.mean(right, axis=0))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_views_are_left_as_they_are(count, order):
+    views = [np.asarray(np.random.default_rng(s).random((count, 3)), order=order) for s in (0, 1)]
+    before = [view.copy() for view in views]
+    split_nodes(*views, np.zeros(count, dtype=int))
+    leads(views[0], np.zeros(count, dtype=int))
+    for view, known in zip(views, before, strict=True):
+        np.testing.assert_array_equal(view, known)
+
+
 @pytest.mark.parametrize("num_features", [1, 2, 7, 10])
 def test_halves_are_halves_and_belong_to_their_seed(num_features):
     halves = column_halves(num_features, 5, seed=3)

@@ -49,7 +49,7 @@ def test_the_predictor_never_receives_labels_or_masks(graph):
     assert all(part is None for parts in received for part in parts)
 
 
-def test_the_predictor_runs_once_per_result(graph):
+def test_the_predictor_runs_when_it_is_observed_and_once_per_result(graph):
     calls = []
 
     def predictor(g):
@@ -57,7 +57,7 @@ def test_the_predictor_runs_once_per_result(graph):
         return np.zeros((g.num_nodes, 2))
 
     observation = Observation(predictor, graph)
-    assert not calls
+    assert len(calls) == 1
     for _ in range(2):
         _ = (
             observation.logits,

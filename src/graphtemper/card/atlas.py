@@ -26,7 +26,7 @@ from graphtemper.models.passes import passes_of
 from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
-from graphtemper.signals.observation import Observation
+from graphtemper.signals.observation import Observation, unlabelled
 from graphtemper.signals.views import share_own_views
 
 Progress = Callable[[int, int], None]
@@ -238,11 +238,14 @@ class Source:
         """Return the observation of the model on the shifted source."""
         seed = shift_seed(self.seed, shift)
         shifted = shift(self.graph, seed)
-        observation = Observation(self.predictor, _dense_if_full(shifted), self.nodes, seed=seed)
+        graph, passes = unlabelled(_dense_if_full(shifted)), passes_of(self.predictor)
+        # The clean pass too may be a fast one: a call reads all columns of what a shift has filled.
+        logits = passes.run(graph)
+        observation = Observation(
+            self.predictor, graph, self.nodes, seed=seed, logits=logits, passes=passes
+        )
         if self.own is not None and shifted.features is self.graph.features:
             share_own_views(self.own, observation)
-        # The clean pass too may be a fast one: a call reads all columns of what a shift has filled.
-        observation.set_logits(observation.passes.run(observation.graph))
         return observation
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:

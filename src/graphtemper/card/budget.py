@@ -29,7 +29,7 @@ NOISE_STEPS, NOISE_PASSES = 5, 2
 _SPLITS, _THOROUGH = 3, 4
 
 
-class Plan(NamedTuple):
+class Spending(NamedTuple):
     """How a card's budget is spent.
 
     ``shifts`` is the number of shifts, at most those that were planned; ``passes`` are those of the
@@ -65,14 +65,14 @@ def resolved(budget: Budget, passes: Passes | None, default: int) -> int | None:
     return check_integer(budget, "budget", 1)
 
 
-def plan(
+def spend(
     allowed: int | None,
     edges_only: Sequence[bool],
     compositions: int,
     *,
     others: int = 0,
     checks: int = 0,
-) -> Plan:
+) -> Spending:
     """Return how to build a card with a number of passes; None for a thorough one.
 
     Parameters
@@ -91,9 +91,9 @@ def plan(
     Examples
     --------
     >>> planned = [True] * 21 + [False] * 111
-    >>> plan(400, planned, compositions=70)
-    Plan(shifts=70, passes=399, splits=3, inside=1)
-    >>> plan(None, planned, compositions=70).passes
+    >>> spend(400, planned, compositions=70)
+    Spending(shifts=70, passes=399, splits=3, inside=1)
+    >>> spend(None, planned, compositions=70).passes
     1900
     """
     splits = _THOROUGH if allowed is None else _SPLITS
@@ -102,7 +102,7 @@ def plan(
         each = np.array([num_passes(inside, own_known=same) for same in edges_only])
         spent = fixed + np.cumsum(each)
         if allowed is None or spent[-1] <= allowed:
-            return Plan(len(edges_only), int(spent[-1]), splits, inside)
+            return Spending(len(edges_only), int(spent[-1]), splits, inside)
     singles = max(len(edges_only) - compositions, 1)
     affordable = int((spent <= allowed).sum())
     if affordable < singles:
@@ -110,7 +110,7 @@ def plan(
             f"a budget of {allowed} passes is too small for a card of {singles} single shifts; the "
             f"smallest useful budget is {spent[singles - 1]}, or pass fewer shifts."
         )
-    return Plan(affordable, int(spent[affordable - 1]), splits, 1)
+    return Spending(affordable, int(spent[affordable - 1]), splits, 1)
 
 
 def check_target(budget: Budget, needed: int) -> None:

@@ -22,7 +22,7 @@ from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas, suspicions
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
-from graphtemper.card.budget import Budget
+from graphtemper.card.budget import Budget, Spending
 from graphtemper.card.class_profile import FEWEST, MOST_CLASSES
 from graphtemper.card.environments import (
     LabelledGraph,
@@ -41,7 +41,7 @@ from graphtemper.graph.operators import project
 from graphtemper.models.passes import Passes, passes_of
 from graphtemper.models.predictor import Predictor, check_repeatable, fingerprint, probe_graph
 from graphtemper.shifts import Shift
-from graphtemper.signals import evidence
+from graphtemper.signals import evidence, views
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.drift import DriftBaseline
 from graphtemper.signals.evidence import Probe, Reference
@@ -84,7 +84,7 @@ class Plan:
     observation: Observation
     shifts: list[Shift]
     ends: dict[str, Shift]
-    budget: budgets.Plan
+    budget: Spending
     counted: bool
     secret: int
     fingerprint: FloatArray | None
@@ -258,9 +258,9 @@ def _spend(
     observation: Observation,
     others: int,
     checks: int,
-) -> budgets.Plan:
+) -> Spending:
     plain = observation.graph.is_plain
-    return budgets.plan(
+    return budgets.spend(
         allowed,
         [plain and atlas.moves_edges_only(shift) for shift in planned],
         sum(len(shift.parts) > 0 for shift in planned),
@@ -295,7 +295,8 @@ def measure(plan: Plan) -> Measured:
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
     whole = evidence.measure(observation, probe)
-    found = evidence.both_show(whole, evidence.measure(observation, inside))
+    compared_views = views.measure(observation, inside)
+    found = evidence.both_show(whole, evidence.with_views(whole, compared_views))
     reference, compared = (
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )
@@ -369,7 +370,7 @@ def _drawn_classes(plan: Plan, source_temperature: float) -> NDArray[np.int64]:
 
 
 def _probe(
-    observation: Observation, source_temperature: float, accuracy: float, spent: budgets.Plan
+    observation: Observation, source_temperature: float, accuracy: float, spent: Spending
 ) -> Probe:
     p = temperature.apply(observation.logits, source_temperature)
     return Probe(

@@ -11,7 +11,7 @@ environments, which are all that a card keeps of this, the accuracy of a new one
 
 How far that is off in an environment that is left out, next to the usual variation between
 environments, gives the interval. The columns also explain a part of which predictions are right
-when there are new labels (`graphtemper.recalibration.sequential`).
+when there are new labels (`graphtemper.recalibration.labels.sequences`).
 """
 
 from __future__ import annotations

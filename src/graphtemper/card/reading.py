@@ -439,27 +439,33 @@ def read_evidence(
     flat
         Whether every node's logits are all equal.
     """
-    known = evidence.gains(measured, card.reference.evidence)
-    sampled = 1.0 / num_nodes + 1.0 / card.num_nodes
+    target = evidence.gains(measured, card.reference.evidence)
     return Reading(
         card=card,
         evidence=measured,
-        signals=evidence.signals_of(measured, card.reference, known, sampled),
+        signals=_signals(card, measured, target, num_nodes),
         response=card.response(measured.held is not None),
-        gains=known,
+        gains=target,
         num_nodes=num_nodes,
         moments=moments,
         flat=flat,
     )
 
 
+def _signals(
+    card: SourceCard, measured: Evidence, target: Gains | None, num_nodes: int
+) -> dict[str, float]:
+    by_chance = 1.0 / num_nodes + 1.0 / card.num_nodes
+    return evidence.signals_of(measured, card.reference, target, by_chance)
+
+
 def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
     """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
-    card, predict = reading.card, reading.response.predict
+    card, predict, known = reading.card, reading.response.predict, reading.gains
     here = predict(reading.signals)[0]
-    sampled = 1.0 / reading.num_nodes + 1.0 / card.num_nodes
-    moved = (
-        predict(evidence.read(item, card.reference, sampled))[0]
-        for item in reading.evidence.moved(nodes, links)
-    )
-    return float(sum((there - here) ** 2 for there in moved))
+    variance = 0.0
+    for moved, is_covariance in reading.evidence.moved(nodes, links):
+        target = evidence.gains(moved, card.reference.evidence) if is_covariance else known
+        there = predict(_signals(card, moved, target, reading.num_nodes))[0]
+        variance += (there - here) ** 2
+    return float(variance)

@@ -19,7 +19,7 @@ from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.labelling import MOST
+from graphtemper.recalibration.labels.given import MOST
 
 SPLITS = ("train", "val", "test")
 

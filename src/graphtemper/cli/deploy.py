@@ -152,7 +152,7 @@ def run(
     from graphtemper import recalibrate as job
     from graphtemper.cli.arguments import choose_nodes, resolve
     from graphtemper.graph.graph import Graph
-    from graphtemper.recalibration.labelling import read_earlier_file, read_label_file
+    from graphtemper.recalibration.labels.given import read_earlier_file, read_label_file
     from graphtemper.scale.logit_tables import read_logits
 
     if deployed.predict is None and deployed.logits is None:

@@ -71,7 +71,7 @@ def label(
     """
     from graphtemper import LabelSession
     from graphtemper._core.files import atomic_write
-    from graphtemper.recalibration.labelling import read_label_file
+    from graphtemper.recalibration.labels.given import read_label_file
 
     if result is not None:
         result_file.check_path(result)

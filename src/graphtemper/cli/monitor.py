@@ -122,7 +122,7 @@ class Watched:
         from graphtemper.graph.graph import Graph
         from graphtemper.monitor import Watch, windows
         from graphtemper.monitor.snapshots import snapshots_of
-        from graphtemper.recalibration.labelling import read_earlier_file
+        from graphtemper.recalibration.labels.given import read_earlier_file
 
         asked = decisions.asked
         if not self.label.strip():
@@ -250,7 +250,7 @@ def add_late_labels(
     out
         Also write the card that has learned to this file.
     """
-    from graphtemper.recalibration.labelling import read_label_file
+    from graphtemper.recalibration.labels.given import read_label_file
 
     watch, model, found, old = watched.begin(snapshots, decisions, labels, out)
     given: dict[int, int | None] | None = None

@@ -27,7 +27,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS
 from graphtemper.card.environments import FEWEST_NODES
 from graphtemper.monitor.log import Content, Entry, Labelled
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labels.few_labels import Labels
 from graphtemper.scale.logit_tables import LogitParts
 
 # The level of intervals, and the probability below which too few of them hold the truth.

@@ -29,7 +29,7 @@ from graphtemper.monitor.snapshots import Given, Kept, Snapshot, snapshots_of
 from graphtemper.monitor.standing import Standing, read_log
 from graphtemper.recalibration.gates import ALARMS, Gate
 from graphtemper.recalibration.job import recalibrate
-from graphtemper.recalibration.labelling import read_labels
+from graphtemper.recalibration.labels.given import read_labels
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.scale.logit_tables import LogitParts, open_logits
 from graphtemper.scale.stored_graph import Tables

@@ -18,10 +18,10 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.reading import ATLAS, VAGUE, Reading
-from graphtemper.recalibration import few_labels
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels import few_labels
+from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels.sequences import adjusted
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.sequential import adjusted
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,

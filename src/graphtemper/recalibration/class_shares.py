@@ -52,7 +52,7 @@ from graphtemper.graph.operators import multiply
 from graphtemper.metrics import nll
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.answer import Answer, about, caveat_of, judged, with_labels
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labels.few_labels import Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 from graphtemper.signals.observation import Observation
@@ -124,14 +124,14 @@ def correct(
         )
         return before.saying(Reason(ReasonCode.CLASS_PROFILE_MISSING, text)), None, None
     plain = about(reading, logits)
-    found = estimate(profile, logits / unit, 1.0 / plain.slope, design_effect(observation))
-    objection = found.objection or _doubt(plain, reading)
+    moved = estimate(profile, logits / unit, 1.0 / plain.slope, design_effect(observation))
+    objection = moved.objection or _doubt(plain, reading)
     if not objection:
-        shifted = logits + unit * found.offsets
+        shifted = logits + unit * moved.offsets
         confidence = temperatures.mean_confidence(shifted, unit)
-        deviation = _deviation(reading, found.error)
-        prior = Estimate.of_log_odds(log_odds(found.accuracy), deviation, "class shares")
-        corrected = judged(reading, confidence, prior, unit * found.temperature, None)
+        deviation = _deviation(reading, moved.error)
+        prior = Estimate.of_log_odds(log_odds(moved.accuracy), deviation, "class shares")
+        corrected = judged(reading, confidence, prior, unit * moved.temperature, None)
         better = with_labels(corrected, reading, prior, shifted, labels)
         ways = (logits, plain.temperature), (shifted, corrected.temperature)
         less, more = (
@@ -145,23 +145,23 @@ def correct(
     if objection:
         text = f"no correction for class shares: {objection}."
         refused = Reason(ReasonCode.CLASS_SHARES_NOT_CORRECTED, text)
-        return before.saying(refused), found.shares, None
+        return before.saying(refused), moved.shares, None
     # That nothing else has changed is assumed, so a correction alone earns no trust.
     if better.verdict == "trust" and before.verdict != "trust":
         better = replace(better, verdict="caution")
-    return better.saying(_corrected(profile, found)), found.shares, unit * found.offsets
+    return better.saying(_corrected(profile, moved)), moved.shares, unit * moved.offsets
 
 
-def _corrected(profile: ClassProfile, found: ShareEstimate) -> Reason:
-    assert found.shares is not None
-    change = found.shares - profile.shares
+def _corrected(profile: ClassProfile, moved: ShareEstimate) -> Reason:
+    assert moved.shares is not None
+    change = moved.shares - profile.shares
     moves = ", ".join(
-        f"class {k} from {profile.shares[k]:.0%} to {found.shares[k]:.0%}"
+        f"class {k} from {profile.shares[k]:.0%} to {moved.shares[k]:.0%}"
         for k in np.argsort(-np.abs(change), kind="stable")[:_NAMED]
     )
     text = (
         f"the class shares seem to have moved: {moves}; correcting for it changes "
-        f"{found.changed:.1%} of the predictions, and is right only if nothing else has changed."
+        f"{moved.changed:.1%} of the predictions, and is right only if nothing else has changed."
     )
     return Reason(ReasonCode.CLASS_SHARES_CORRECTED, text)
 

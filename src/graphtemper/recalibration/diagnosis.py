@@ -12,10 +12,10 @@ from graphtemper import theory
 from graphtemper.card.atlas import moves_edges_only
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import IllConditionedWarning, InputError
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.applied import Applied
 
 
-def diagnosis(result: Recalibration, card: SourceCard) -> dict[str, Any]:
+def diagnosis(result: Applied, card: SourceCard) -> dict[str, Any]:
     """Return homophily, degree and SNR against the source's, and the slope that theory predicts.
 
     A degree here is the typical one, exp(mean of log(1 + degree)) - 1. The slope is given only
@@ -57,7 +57,7 @@ def theory_slope(
         return {"slope": None, "why": f"the source's homophily is too close to 1/{num_classes}"}
 
 
-def _contradiction(result: Recalibration, slope: float) -> str:
+def _contradiction(result: Applied, slope: float) -> str:
     """Return why the atlas rules a slope out, or nothing."""
     if result.verdict == "abstain" or not len(result.logits):
         return "no accuracy is known that could confirm it"

@@ -29,8 +29,8 @@ from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, compared
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import about
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
-from graphtemper.recalibration.labelling import LabelsGiven, read_labels
+from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels.given import LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.stored import Progress, StoredJob, engine_of
@@ -93,7 +93,7 @@ def recalibrate(
         Classes of target nodes that were labelled by hand: ``{node: class}``, a pandas ``Series``
         of classes indexed by node, or one class per node of the graph, -1 where unknown. They are
         taken to be a random sample (`suggest_labels` draws one). The answer without labels is then
-        the prior (see `graphtemper.recalibration.few_labels`); None and {} give that answer.
+        the prior (see `graphtemper.recalibration.labels.few_labels`); None and {} give that answer.
         Labels that come in batches, until enough is known, are a `graphtemper.LabelSession`.
     earlier
         Labels of the *same nodes* from an earlier period: one class per node of the graph, -1 where
@@ -209,20 +209,24 @@ def recalibrate(
     given = NO_LABELS if labels is None else read_labels(labels, observation.nodes, *size)
     if columns:
         given = replace(given, columns=np.hstack(columns))
-    found, shares, shift = about(reading, observation.logits, given), None, None
+    answered, shares, shift = about(reading, observation.logits, given), None, None
     if class_shares is not None:
         from graphtemper.recalibration.class_shares import correct
 
-        found, shares, shift = correct(found, reading, observation, given)
+        answered, shares, shift = correct(answered, reading, observation, given)
     divisors: FloatArray | None = None
     if per_node:
         divisors, uneven = node_temperatures.spread(
-            observation, card, found.temperature, found.accuracy.value, keep=not found.settled
+            observation,
+            card,
+            answered.temperature,
+            answered.accuracy.value,
+            keep=not answered.settled,
         )
-        found = found.saying(*uneven)
+        answered = answered.saying(*uneven)
     return Recalibration.of(
         reading,
-        found.saying(*ran),
+        answered.saying(*ran),
         observation.logits,
         shift,
         divisors,
@@ -318,8 +322,8 @@ def _sampled(
     if observation.num_nodes <= most or per_node or observation.passes.cheap:
         check_whole(observation)
         return None, []
-    found = in_memory(observation, card.probe, sample or SIZE)
-    return found, [whole_graph_run() if found is None else sampled_run(found)]
+    sampled = in_memory(observation, card.probe, sample or SIZE)
+    return sampled, [whole_graph_run() if sampled is None else sampled_run(sampled)]
 
 
 def _refuse(given: Mapping[str, Any], what: str) -> None:

@@ -23,8 +23,9 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read_evidence, sampling_variance
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import streaming
+from graphtemper.recalibration.applied import probabilities_at
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.result import Recalibration, probabilities_at
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.streaming import sums_of, survey
 from graphtemper.recalibration.verdict import sampled_run
 from graphtemper.scale.engine import SERIAL, Engine, OnDask

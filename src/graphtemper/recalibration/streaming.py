@@ -129,14 +129,14 @@ def answer(engine: Engine, parts: LogitParts, sums: Streamed, reading: Reading) 
         return float(min(over(unit, lambda _, logits: smallest_contribution(logits))))
 
     def match(accuracy: float) -> tuple[float, str]:
-        solve = partial(_match, over, unit, sums.sketch, accuracy)
+        solve = partial(match_confidence, over, unit, sums.sketch, accuracy)
         found = nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
         return unit * found[0], found[1]
 
     return from_reading(reading, match)
 
 
-def _match(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) -> float:
+def match_confidence(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) -> float:
     """Return the temperature for an accuracy, relative to the unit, from one range or the next."""
     centre = 1.0
     for _ in range(_MOST_RANGES):

@@ -10,7 +10,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import normal_quantile
 from graphtemper.card.random_effects import ENVIRONMENTS
 from graphtemper.card.reading import FAR, MOVED, NEAR, Reading
-from graphtemper.recalibration.few_labels import more_labels
+from graphtemper.recalibration.labels.few_labels import more_labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals.sample import Sampled
 

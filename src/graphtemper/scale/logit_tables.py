@@ -32,6 +32,7 @@ class LogitTables:
 
     table: Table
     num_classes: int
+    values_at_once: int = VALUES_AT_ONCE
 
     @classmethod
     def open(cls, place: Place, num_classes: int) -> LogitTables:
@@ -64,7 +65,7 @@ class LogitTables:
         columns = [LOGITS] if LOGITS in known else _columns(self.num_classes)
         names = [*columns, *[NODE] * (NODE in known)]
         read = self._from_lists if LOGITS in known else partial(to_floats, names=columns)
-        most = VALUES_AT_ONCE * len(names) // self.num_classes
+        most = self.values_at_once * len(names) // self.num_classes
         for row, batch in self.table.batches(part, names, most):
             here = batch[NODE] if NODE in known else np.arange(row, row + batch.num_rows)
             yield here, _checked(read(batch, file=file), f"{file}", row)
@@ -109,6 +110,7 @@ class LogitArray:
     num_classes: int
     nodes: NDArray[np.int64] | None = None
     name: str = "logits"
+    values_at_once: int = VALUES_AT_ONCE
 
     @property
     def num_nodes(self) -> int:
@@ -124,7 +126,7 @@ class LogitArray:
 
     def batches(self, _part: int) -> Iterator[tuple[Any, FloatArray]]:
         """Yield at least one batch: numbers of nodes, and their logits (n, K)."""
-        step = max(VALUES_AT_ONCE // self.num_classes, 1)
+        step = max(self.values_at_once // self.num_classes, 1)
         nodes = np.arange(len(self.values)) if self.nodes is None else self.nodes
         for row in range(0, max(len(self.values), 1), step):
             rows = slice(row, row + step)

@@ -319,12 +319,12 @@ def _moments(part: int, *, graph: StoredGraph) -> list[tuple[Moments, int]]:
     return found
 
 
-def some_links(engine: Engine, graph: StoredGraph) -> Rows:
-    """Return `LINKS` of the links or a few more or less, (m, 2); all of a graph that has no more.
+def some_links(engine: Engine, graph: StoredGraph, count: int = LINKS) -> Rows:
+    """Return ``count`` of the links or a few more or less, (m, 2); all of a graph that has no more.
 
     A link is taken by a hash of its ends, so that one that is stored twice counts once.
     """
-    most = limit(LINKS / max(graph.edges.num_rows, 1))
+    most = limit(count / max(graph.edges.num_rows, 1))
     found = distinct(*each(engine, graph.edges, _links, graph=graph, most=most))
     return np.column_stack(np.divmod(found, np.uint64(graph.num_nodes))).astype(np.int64)
 

@@ -240,7 +240,7 @@ def split_nodes(
 
     def write(block: slice) -> None:
         rows = block if nodes is None else nodes[block]
-        u = np.ascontiguousarray(first[rows].T, dtype=np.float64)
+        u = np.array(first[rows].T, dtype=np.float64, order="C")
         v = whole[rows].T - u
         for view in (u, v):
             view -= view.sum(axis=0) / classes

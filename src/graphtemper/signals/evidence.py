@@ -134,8 +134,10 @@ class Evidence:
             for key, value in asdict(self).items()
         }
 
-    def moved(self, nodes: int, links: int) -> Iterator[Evidence]:
+    def moved(self, nodes: int, links: int) -> Iterator[tuple[Evidence, bool]]:
         """Yield the evidence with each average moved by its standard error over a sample.
+
+        The second value says whether it is a covariance that moved, and with it the gains.
 
         The error of Cohen's kappa of m links is that of a correlation far from one.
         """
@@ -149,7 +151,8 @@ class Evidence:
                 changed = value - float(np.sqrt(value * (1.0 - value) / nodes))
             else:
                 changed = value + float(np.sqrt((1.0 - value**2) / max(links, 1)))
-            yield replace(self, **{name: changed})  # type: ignore[arg-type]
+            moved = replace(self, **{name: changed})  # type: ignore[arg-type]
+            yield moved, declared.averaged == "own error"
 
 
 class LogitSums(NamedTuple):
@@ -416,7 +419,7 @@ def read(evidence: Evidence, reference: Reference, sampled: float = 0.0) -> dict
 def signals_of(
     evidence: Evidence, reference: Reference, target: Gains | None, sampled: float = 0.0
 ) -> dict[str, float]:
-    """Return the signals of an observation whose gains are known, see `read`."""
+    """Return the signals of `read` from evidence whose gains are known."""
     of_logits = {
         "confidence": _log_odds(evidence.confidence),
         "confident share": _log_odds(evidence.confident_share),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -49,16 +49,12 @@ def unlabelled(graph: Graph) -> Graph:
     return graph.replace(**given) if given else graph
 
 
-def _of_subject(name: str) -> Any:
-    """Return a property of what an observation is about."""
-    return property(lambda observation: getattr(observation._subject, name))
-
-
 class Observation:
     """A frozen predictor on a graph, measured at some of its nodes and without labels.
 
     Labels and masks are removed on entry, before the predictor runs, so that nothing computed
-    from an observation can depend on them. Results are computed on first use and then cached.
+    from an observation can depend on them. The predictor runs once when an observation is made,
+    unless its logits are given; what else is measured is computed on first use and then cached.
 
     Parameters
     ----------
@@ -73,6 +69,8 @@ class Observation:
         Seed of the perturbed passes.
     logits : (N, K) array, optional
         The predictor's logits on the graph, if they are already available.
+    passes : Passes, optional
+        The model's passes on changed input, if the logits were made with them; default its own.
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
         `graphtemper.signals.sample`.
@@ -98,6 +96,7 @@ class Observation:
         temperature: float = 1.0,
         seed: int = 0,
         logits: ArrayLike | None = None,
+        passes: Passes | None = None,
         part: Part | None = None,
     ) -> None:
         selected = select_nodes(nodes, graph.num_nodes, graph.classified)
@@ -107,39 +106,40 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        subject = _Subject(predictor, unlabelled(graph), selected, seed, part)
-        self._set(subject, temperature)
-        if logits is not None:
-            self.set_logits(logits)
-
-    def _set(self, subject: _Subject, temperature: float) -> None:
         if not (np.isfinite(temperature) and temperature > 0):
             raise errors.range(f"temperature must be positive and finite, not {temperature!r}.")
-        self._subject = subject
+        self._predictor, self._passes = predictor, passes
+        self.graph = unlabelled(graph)
+        """The graph, without labels and masks."""
+        self.nodes = selected
+        """Indices of the observed nodes, (n,)."""
         self.temperature = float(temperature)
+        self.seed = seed
+        """Seed of the perturbed passes."""
+        self.part = part
+        """What is known of the whole graph, if this is a part of one."""
+        self.memo: dict[tuple[Hashable, ...], Any] = {}
+        """Measurements of this observation by a key, so that each is made once."""
+        self.all_logits = self._run() if logits is None else self._checked(logits)
+        """The model's logits of every node of the graph, (N, K)."""
 
-    def set_logits(self, logits: ArrayLike) -> None:
-        """Take the predictor's logits on the graph, (N, K), from elsewhere."""
-        self._subject.raw_logits = checked_logits(logits, self.graph.num_nodes)
+    def _run(self) -> FloatArray:
+        if callable(self._predictor):
+            return predict(self._predictor, self.graph)
+        return self._checked(self._predictor)
 
-    graph: Graph = _of_subject("graph")
-    """The graph, without labels and masks."""
-
-    nodes: NDArray[np.int64] = _of_subject("nodes")
-    """Indices of the observed nodes, (n,)."""
-
-    seed: int = _of_subject("seed")
-    """Seed of the perturbed passes."""
+    def _checked(self, logits: ArrayLike) -> FloatArray:
+        return checked_logits(logits, self.graph.num_nodes)
 
     @property
     def has_model(self) -> bool:
         """Whether the predictor can be run again, so that `votes` works."""
-        return callable(self._subject.predictor)
+        return callable(self._predictor)
 
     @property
     def predictor(self) -> Predictor:
         """The model itself; an error if the observation was made from logits."""
-        predictor = self._subject.predictor
+        predictor = self._predictor
         if not callable(predictor):
             raise errors.missing(
                 "this needs the model, but the observation was made from logits alone; pass a "
@@ -147,21 +147,22 @@ class Observation:
             )
         return predictor
 
-    @property
+    @cached_property
     def passes(self) -> Passes:
         """The model's passes on changed input; an error if the observation is of logits."""
-        return self._subject.passes if self.has_model else passes_of(self.predictor)
+        return passes_of(self.predictor) if self._passes is None else self._passes
 
-    @property
+    @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the feature columns over the observed nodes alone."""
-        return self._subject.own_moments
+        if self.nodes.size == self.graph.num_nodes:
+            return self.column_moments
+        return column_moments(self.graph.features[self.nodes])
 
-    column_moments: tuple[FloatArray, FloatArray] = _of_subject("column_moments")
-    """Mean and standard deviation of the graph's feature columns."""
-
-    part: Part | None = _of_subject("part")
-    """What is known of the whole graph, if this is a part of one."""
+    @cached_property
+    def column_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the graph's feature columns."""
+        return graph_moments(self.graph) if self.part is None else self.part.moments
 
     @property
     def centre(self) -> NDArray[np.int64] | None:
@@ -182,12 +183,7 @@ class Observation:
     @property
     def num_classes(self) -> int:
         """Number of classes, K: the columns of the logits."""
-        return int(self._subject.raw_logits.shape[1])
-
-    @property
-    def all_logits(self) -> FloatArray:
-        """The model's logits of every node of the graph, (N, K)."""
-        return self._subject.raw_logits
+        return int(self.all_logits.shape[1])
 
     @cached_property
     def logits(self) -> FloatArray:
@@ -209,16 +205,15 @@ class Observation:
         """Predicted class of the observed nodes, (n,)."""
         return self.all_predictions[self.nodes]
 
-    @property
-    def memo(self) -> dict[tuple[Hashable, ...], Any]:
-        """Measurements of this observation by a key, so that each is made once."""
-        return self._subject.memo
+    @cached_property
+    def link_keys(self) -> Keys:
+        """A number per link by its ends, see `signals.passes.link_keys`."""
+        return perturb.link_keys(self.graph)
 
-    link_keys: Keys = _of_subject("link_keys")
-    """A number per link by its ends, see `signals.passes.link_keys`."""
-
-    neighbours: sp.csr_matrix = _of_subject("neighbours")
-    """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
+    @cached_property
+    def neighbours(self) -> sp.csr_matrix:
+        """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
+        return sp.csr_matrix(adjacency(self.graph)[self.nodes])
 
     def agreement(self, logits: FloatArray, held_out: NDArray[np.int32]) -> float:
         """Return Cohen's kappa of predictions across held-out links, or across a part's sample.
@@ -255,44 +250,3 @@ class Observation:
             cache[key] = perturb.count_votes(logits[self.nodes] for logits in runs)
         votes: NDArray[np.int64] = cache[key]
         return votes
-
-
-@dataclass(eq=False)
-class _Subject:
-    """What an observation is about."""
-
-    predictor: Predictor | ArrayLike
-    graph: Graph
-    nodes: NDArray[np.int64]
-    seed: int
-    part: Part | None = None
-    memo: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
-
-    @cached_property
-    def passes(self) -> Passes:
-        assert callable(self.predictor)
-        return passes_of(self.predictor)
-
-    @cached_property
-    def raw_logits(self) -> FloatArray:
-        if callable(self.predictor):
-            return predict(self.predictor, self.graph)
-        return checked_logits(self.predictor, self.graph.num_nodes)
-
-    @cached_property
-    def column_moments(self) -> tuple[FloatArray, FloatArray]:
-        return graph_moments(self.graph) if self.part is None else self.part.moments
-
-    @cached_property
-    def own_moments(self) -> tuple[FloatArray, FloatArray]:
-        if self.nodes.size == self.graph.num_nodes:
-            return self.column_moments
-        return column_moments(self.graph.features[self.nodes])
-
-    @cached_property
-    def link_keys(self) -> Keys:
-        return perturb.link_keys(self.graph)
-
-    @cached_property
-    def neighbours(self) -> sp.csr_matrix:
-        return sp.csr_matrix(adjacency(self.graph)[self.nodes])

@@ -7,7 +7,7 @@ from graphtemper import temperature
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.class_bias import ClassPrior
 from graphtemper.recalibration.decisions import posterior
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
 
 SIZE = 4000
 

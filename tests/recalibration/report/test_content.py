@@ -9,8 +9,8 @@ from tests.helpers import answering, block_model
 from graphtemper import metrics, shifts, temperature
 from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
-from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.labelling import read_labels
+from graphtemper.recalibration.labels.few_labels import more_labels
+from graphtemper.recalibration.labels.given import read_labels
 from graphtemper.recalibration.report.charts import charts, groups
 from graphtemper.recalibration.report.content import content
 from graphtemper.recalibration.report.schema import schema

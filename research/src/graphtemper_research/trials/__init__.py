@@ -10,7 +10,8 @@
 `pairs`                     sources and targets that differ by nature
 `private_cards`             what a privacy budget costs under the known shifts
 `known_shifts`              these shifts, with and without their family in the card
-`natural_shifts`            other countries, another election, later years
+`natural`                   families of graphs from several places or times
+`decision_metrics`          precision, recall and F1 without labels
 `label_budgets`             fifty and two hundred labels under natural shifts
 `label_sessions`            simulated labelling sessions under natural shifts
 `negative_controls`         what the atlas says about hidden shifts
@@ -21,5 +22,5 @@
 `monitoring`                a model watched over time
 ==========================  ======================================================================
 
-The last nine declare a `graphtemper_research.harness.runner.Bench` each.
+From `known_shifts` on, each declares a `graphtemper_research.harness.runner.Bench`.
 """

@@ -36,7 +36,7 @@ from graphtemper.metrics.decisions import (
 )
 from graphtemper.recalibration.answer import Answer
 from graphtemper.recalibration.decisions import posterior
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labels.few_labels import Labels
 
 MOST_SEGMENTS = 200
 """More segments than this have too few nodes each."""

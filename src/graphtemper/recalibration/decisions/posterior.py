@@ -26,7 +26,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_bias import ClassPrior, centred
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labels.few_labels import Labels
 
 EFFECT = 0.35
 """Deviation of the effect of a predicted class, or of a segment, before any label."""

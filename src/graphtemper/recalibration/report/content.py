@@ -19,10 +19,10 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.version import __version__
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
+from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.diagnosis import diagnosis
 from graphtemper.recalibration.report import decided, words
-from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import LEVEL
 from graphtemper.temperature.scaling import nearest_temperature
 
@@ -40,7 +40,7 @@ _NAMED_FAMILIES = 5
 
 
 def content(
-    result: Recalibration,
+    result: Applied,
     name: str | None = None,
     date: str = "",
     metrics: Metrics | None = None,
@@ -123,7 +123,7 @@ def content(
     return rounded
 
 
-def _source(result: Recalibration) -> Row:
+def _source(result: Applied) -> Row:
     card = result.reading.card
     return {
         "predictor": card.predictor,
@@ -151,11 +151,11 @@ def histogram(before: FloatArray, after: FloatArray) -> Row:
     return {"edges": edges.tolist()} | dict(zip(("before", "after"), counts, strict=True))
 
 
-def _before(result: Recalibration) -> FloatArray:
+def _before(result: Applied) -> FloatArray:
     return np.asarray(result.at(result.source_temperature).max(axis=1))
 
 
-def expected_errors(result: Recalibration) -> Errors:
+def expected_errors(result: Applied) -> Errors:
     """Return the expected errors of a result.
 
     The ends are the temperatures at which mean confidence equals the ends of the accuracy interval.
@@ -177,7 +177,7 @@ def _mean(errors: Errors, chosen: NDArray[np.bool_]) -> dict[str, float] | None:
     return {name: float(values[chosen].mean()) for name, values in errors.items()}
 
 
-def decisions(result: Recalibration, errors: Errors) -> list[Row] | None:
+def decisions(result: Applied, errors: Errors) -> list[Row] | None:
     """Return how many nodes reach each threshold of confidence, and the error expected of them."""
     if errors is None:
         return None
@@ -189,7 +189,7 @@ def decisions(result: Recalibration, errors: Errors) -> list[Row] | None:
     return rows
 
 
-def by_class(result: Recalibration, errors: Errors) -> list[Row]:
+def by_class(result: Applied, errors: Errors) -> list[Row]:
     """Return one row per predicted class: its nodes, confidences, expected errors and shares."""
     card, target = result.reading.card, result.class_shares
     source = None if card.class_profile is None else card.class_profile.shares
@@ -216,7 +216,7 @@ def class_name(names: tuple[str, ...], k: int) -> str:
     return f"class {name or k}" if not name or name.isdecimal() else name
 
 
-def by_degree(result: Recalibration, degrees: NDArray[Any], errors: Errors) -> list[Row]:
+def by_degree(result: Applied, degrees: NDArray[Any], errors: Errors) -> list[Row]:
     """Return one row per non-empty range of degrees; ranges are powers of two."""
     index = np.frexp(degrees)[1]  # 0 for degree 0, else one more than the binary logarithm
     rows = _groups(result, index, int(index.max(initial=0)) + 1, errors)
@@ -226,7 +226,7 @@ def by_degree(result: Recalibration, degrees: NDArray[Any], errors: Errors) -> l
     return [row for row in rows if row["nodes"]]
 
 
-def _groups(result: Recalibration, index: NDArray[Any], size: int, errors: Errors) -> list[Row]:
+def _groups(result: Applied, index: NDArray[Any], size: int, errors: Errors) -> list[Row]:
     count = np.bincount(index, minlength=size)
     after, temperature = result.probabilities.max(axis=1), result.node_temperatures
     if temperature is None:
@@ -248,7 +248,7 @@ def _groups(result: Recalibration, index: NDArray[Any], size: int, errors: Error
     return rows
 
 
-def _right(result: Recalibration, used: NDArray[np.intp]) -> Row:
+def _right(result: Applied, used: NDArray[np.intp]) -> Row:
     """Return the accuracy on some of the labelled nodes, with an exact binomial interval."""
     p, classes = result.probabilities[result.labels.rows[used]], result.labels.classes[used]
     row = _curve(p, classes, bins=1)[0]
@@ -265,7 +265,7 @@ def _curve(p: FloatArray, classes: NDArray[np.int64], bins: int) -> list[Row]:
     ]
 
 
-def labelled(result: Recalibration) -> Row | None:
+def labelled(result: Applied) -> Row | None:
     """Return accuracy and calibration on the labelled nodes, or None without labels.
 
     Every labelled node counts once, whatever its weight. The floor is the ECE that a perfectly

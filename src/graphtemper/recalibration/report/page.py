@@ -11,11 +11,11 @@ from graphtemper import errors
 from graphtemper._core.files import atomic_write
 from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import VersionError
+from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
 from graphtemper.recalibration.report.html import check_name, embeddable, render_page, text_of
-from graphtemper.recalibration.result import Recalibration
 
 MAX_BYTES = 2_000_000
 TOLERATED = 0.1
@@ -26,7 +26,7 @@ _MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
 
 def write_report(
     path: str | os.PathLike[str],
-    result: Recalibration,
+    result: Applied,
     name: str | None,
     date: str = "",
     metrics: Metrics | None = None,

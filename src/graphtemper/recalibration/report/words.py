@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.result import Recalibration
-from graphtemper.recalibration.session import suggest_labels
+from graphtemper.recalibration.applied import Applied
+from graphtemper.recalibration.labels.few_labels import more_labels
+from graphtemper.recalibration.labels.given import suggest_labels
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
@@ -24,7 +24,7 @@ _UNCHANGED = 0.005
 _NARROW = 0.04
 
 
-def headline(result: Recalibration) -> str:
+def headline(result: Applied) -> str:
     """Return the news in one sentence: how accurate the model is here, against the source."""
     accuracy, source = result.accuracy, result.reading.card.reference.accuracy
     span = between(accuracy.low, accuracy.high)
@@ -40,7 +40,7 @@ def headline(result: Recalibration) -> str:
     return f"Accuracy is estimated at {here}; the {source:.1%} of the source is not excluded."
 
 
-def confidence_sentence(result: Recalibration) -> str:
+def confidence_sentence(result: Applied) -> str:
     """Return a sentence on what was wrong with the confidence, and what was done about it."""
     before, after = result.mean_confidence
     changed = abs(after - before) >= _UNCHANGED
@@ -82,7 +82,7 @@ def between(low: float, high: float) -> str:
     return f"{percent(low, high - low)[:-1]}–{percent(high, high - low)}"
 
 
-def temperature_meaning(result: Recalibration) -> str:
+def temperature_meaning(result: Applied) -> str:
     """Return a sentence on what dividing logits by the temperature does to the confidence."""
     value, source = result.temperature, result.source_temperature
     before, after = result.mean_confidence
@@ -105,7 +105,7 @@ def temperature_meaning(result: Recalibration) -> str:
     )
 
 
-def _predictions(result: Recalibration) -> str:
+def _predictions(result: Applied) -> str:
     if result.logit_shift is None:
         return "No prediction changes."
     return "The correction for class shares changes some predictions; the temperature changes none."
@@ -150,7 +150,7 @@ _MEANINGS = {
 }
 
 
-def causes(result: Recalibration) -> list[dict[str, Any]]:
+def causes(result: Applied) -> list[dict[str, Any]]:
     """Return the quantities that differ between source and target, with both values."""
     source, signals = result.reading.card.reference.evidence, result.signals
     both = source.log_degree, signals.get("log_degree")
@@ -179,7 +179,7 @@ def _compare(source: float | None, target: float | None, meanings: tuple[str, st
     return meanings[0] if target < source else meanings[1]
 
 
-def next_steps(result: Recalibration) -> list[dict[str, Any]]:
+def next_steps(result: Applied) -> list[dict[str, Any]]:
     """Return the recommended actions (accept, label, retrain), the most important first."""
     accuracy, source = result.accuracy, result.reading.card.reference.accuracy
     steps = []
@@ -227,7 +227,7 @@ def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
     return {"action": action, "title": title, "text": text, "commands": list(commands)}
 
 
-def labels_to_take(result: Recalibration) -> int:
+def labels_to_take(result: Applied) -> int:
     """Return the number of further labels that determine the accuracy, 0 for ``trust``.
 
     After a few labels the interval also holds what the atlas knows, so it is what more labels have
@@ -246,7 +246,7 @@ def labels_to_take(result: Recalibration) -> int:
     return max(min(needed, size - result.num_labels), 0)
 
 
-def suggestion(result: Recalibration) -> dict[str, Any] | None:
+def suggestion(result: Applied) -> dict[str, Any] | None:
     """Return nodes to label; None if there are labels or none are needed."""
     count = labels_to_take(result)
     if not count or result.num_labels:

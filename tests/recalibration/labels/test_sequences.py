@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from graphtemper.recalibration.sequential import (
+from graphtemper.recalibration.labels.sequences import (
     FEWEST,
     WAGER,
     adjusted,

@@ -4,7 +4,7 @@ The estimate without labels is the prior of the accuracy, in log-odds :math:`\et
 of `graphtemper._core.estimate.Estimate`).
 
 Predictions of labelled nodes are right or wrong. What confidence, the predicted class and other
-columns explain of that is taken from all nodes (`graphtemper.recalibration.sequential`), which
+columns explain of that is taken from all nodes (`graphtemper.recalibration.labels.sequences`). That
 leaves a share s of right predictions whose variance is that of n counted nodes:
 
 .. math:: \log p(\eta) = \log \pi(\eta)
@@ -28,7 +28,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.earlier import which
-from graphtemper.recalibration.sequential import standardised
+from graphtemper.recalibration.labels.sequences import standardised
 
 METHOD = "atlas and labels"
 # With more classes than this, the predicted class explains nothing.

@@ -10,7 +10,7 @@ from tests.helpers import answer_bytes, block_model, raises
 from graphtemper import LabelSession, metrics, recalibrate, shifts, suggest_labels
 from graphtemper.errors import VersionError
 from graphtemper.models import SIGN
-from graphtemper.recalibration.session import ANY_MOMENT, AT_THE_GOAL
+from graphtemper.recalibration.labels.session import ANY_MOMENT, AT_THE_GOAL
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Recalibration of logits in Parquet: one pass for statistics, one for probabilities."""
 
 import tracemalloc
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,9 +10,9 @@ from tests.helpers import raises
 
 from graphtemper import recalibrate, temperature
 from graphtemper.recalibration import streaming
-from graphtemper.scale import Serial, StoredGraph, logit_tables
+from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.confidence_sketch import ConfidenceSketch
-from graphtemper.scale.logit_tables import LogitArray
+from graphtemper.scale.logit_tables import LogitArray, LogitTables
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -67,16 +68,15 @@ def test_probabilities(problem, logits, folder, tmp_path):
     assert result.mean_confidence[1] == pytest.approx(p.max(axis=1).mean(), rel=1e-12)
 
 
-def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
+def test_files_are_read_twice(problem, folder, tmp_path):
     opened = []
-    plain = logit_tables.LogitTables.batches
 
-    def counted(self, shard):
-        opened.append(shard)
-        return plain(self, shard)
+    class Counted(LogitTables):
+        def batches(self, part):
+            opened.append(part)
+            return super().batches(part)
 
-    monkeypatch.setattr(logit_tables.LogitTables, "batches", counted)
-    recalibrate(folder, None, problem.card, out=tmp_path / "out")
+    recalibrate(Counted.open(folder, 4), None, problem.card, out=tmp_path / "out")
     assert opened == [0, 1, 2, 0, 1, 2]
 
 
@@ -86,12 +86,12 @@ def test_a_temperature_far_from_that_of_the_source(logits, factor):
     parts = LogitArray(factor * logits, 4)
     sketch = ConfidenceSketch.of(parts.values)
     over = partial(streaming.over_batches, Serial(), parts)
-    found = streaming._match(over, 1.0, sketch, 0.6)
+    found = streaming.match_confidence(over, 1.0, sketch, 0.6)
     assert found == pytest.approx(temperature.match_confidence(parts.values, 0.6), rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["columns", "list"])
-def test_a_large_file_is_read_in_batches(problem, tmp_path, monkeypatch, kind):
+def test_a_large_file_is_read_in_batches(problem, tmp_path, kind):
     """Also with a single row group."""
     logits = np.random.default_rng(0).standard_normal((200_000, 4))
     columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
@@ -101,12 +101,12 @@ def test_a_large_file_is_read_in_batches(problem, tmp_path, monkeypatch, kind):
     pq.write_table(pa.table(columns), tmp_path / "z.parquet", row_group_size=len(logits))
     size = logits.nbytes
     del logits, columns
-    monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 20_000)
+    parts = replace(LogitTables.open(tmp_path / "z.parquet", 4), values_at_once=20_000)
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        recalibrate(tmp_path / "z.parquet", None, problem.card, out=tmp_path / "out")
+        recalibrate(parts, None, problem.card, out=tmp_path / "out")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

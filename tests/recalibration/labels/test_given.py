@@ -6,7 +6,7 @@ from tests.helpers import answer_bytes, block_model, raises
 
 from graphtemper import metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
-from graphtemper.recalibration.labelling import read_earlier_file, read_label_file, read_labels
+from graphtemper.recalibration.labels.given import read_earlier_file, read_label_file, read_labels
 
 NUM_CLASSES = 3
 

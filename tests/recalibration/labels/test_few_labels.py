@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from graphtemper._core.estimate import TAILS, Estimate
-from graphtemper.recalibration.few_labels import (
+from graphtemper.recalibration.labels.few_labels import (
     EVEN,
     accuracy,
     design,

@@ -31,15 +31,13 @@ from graphtemper._core.checks import (
 )
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.files import atomic_write
-from graphtemper._core.reproducible import stream
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import InputError, VersionError
 from graphtemper.recalibration.decisions.metrics import class_number
-from graphtemper.recalibration.few_labels import design
 from graphtemper.recalibration.job import relabelled
-from graphtemper.recalibration.labelling import LabelsGiven, as_labels, checked
-from graphtemper.recalibration.result import Recalibration
-from graphtemper.recalibration.sequential import (
+from graphtemper.recalibration.labels.few_labels import design
+from graphtemper.recalibration.labels.given import LabelsGiven, as_labels, checked, drawn_order
+from graphtemper.recalibration.labels.sequences import (
     FEWEST,
     WAGER,
     adjusted,
@@ -47,6 +45,7 @@ from graphtemper.recalibration.sequential import (
     fortunes,
     half_width,
 )
+from graphtemper.recalibration.result import Recalibration
 
 SCHEMA = "graphtemper.session/2"
 METRICS = ("accuracy", "precision", "recall")
@@ -59,29 +58,6 @@ _ASKED = ("goal", "at_least", "metric", "positive", "threshold")
 _KEPT = ("_run", "_counted", "decision", "estimate", "result")
 # Logits of another machine differ in the last bits, and a file holds this many digits.
 _SAME, _DIGITS = 1e-3, 5
-
-
-def suggest_labels(result: Recalibration, count: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return nodes to label: a simple random sample of those of a result, in random order.
-
-    These are the first ``count`` nodes that a `LabelSession` of the same seed asks for. Samples
-    that are spread over confidence were no better on families of natural graphs: what confidence
-    explains is taken out of the answer instead.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> suggest_labels(SimpleNamespace(nodes=np.arange(100, 110)), 3).tolist()
-    [107, 100, 106]
-    """
-    if not hasattr(result, "nodes"):
-        check_instance(result, Recalibration, "result", "suggest_labels(result, count)")
-    nodes = np.asarray(result.nodes)
-    return nodes[_order(nodes.size, seed)[: check_integer(count, "count", 1, nodes.size)]]
-
-
-def _order(size: int, seed: int) -> NDArray[np.int64]:
-    return stream(seed, "labelling session").permutation(size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +261,7 @@ class LabelSession:
         """Draw the order of nodes; nothing is labelled yet."""
         self._begun, self._nodes, self._answers, self._source = begun, begun.nodes, {}, None
         self.goal, self.at_least, self.metric = begun.goal, begun.at_least, begun.metric
-        self._order = _order(begun.nodes.size, begun.seed)
+        self._order = drawn_order(begun.nodes.size, begun.seed)
         if begun.metric == "precision":
             self._order = self._order[begun.flagged[self._order] > 0]
 
