@@ -201,14 +201,19 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
     gap = confidence - accuracy.value
     word = "over-confident" if gap > 0 else "under-confident"
     code = ReasonCode.OVER_CONFIDENT if gap > 0 else ReasonCode.UNDER_CONFIDENT
-    if accuracy.low <= confidence <= accuracy.high:
+    narrow = accuracy.half_width <= CAUTION_WIDTH
+    if f"{confidence:.1%}" == f"{accuracy.value:.1%}" and narrow:
+        word, code = "about as confident as it is right", ReasonCode.CALIBRATED
+    elif accuracy.low <= confidence <= accuracy.high:
         interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
-        word, code = f"perhaps {word}, but", ReasonCode.DIRECTION_UNCLEAR
         small = abs(gap) < _SMALL_GAP
-        if small and accuracy.half_width <= CAUTION_WIDTH:
+        hardly, code = f"perhaps {word}, but", ReasonCode.DIRECTION_UNCLEAR
+        if small and narrow:
             word, code = "about as confident as it is right", ReasonCode.CALIBRATED
+        elif narrow:
+            word = f"{hardly} {interval} holds its confidence as well"
         else:
-            word = f"{'about right, but' if small else word} {interval} is too wide to tell"
+            word = f"{'about right, but' if small else hardly} {interval} is too wide to tell"
     text = (
         f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
         f"{accuracy.value:.1%} of the time: {word}."
