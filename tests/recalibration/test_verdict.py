@@ -71,6 +71,7 @@ def _reading(
     vars(reading)["moved_fraction"] = 1.0 if moments is None else moved
     vars(reading)["expectation"] = expected, None
     vars(reading)["unlinked"] = unlinked
+    vars(reading)["changes"] = ()
     return reading
 
 

@@ -26,9 +26,9 @@ unlabelled tells which one holds (`docs/theory/apart.md`). Such a target is reco
 covariances over edges and wedges (`graphtemper.signals.covariances`), and its interval contains
 that of the atlas and the source's accuracy in both cases, which the card holds.
 
-**Nothing to read.** Where all nodes have the same logits or the same features, or the target is
-farther from the atlas than it reaches, the answer lies half way between guessing and the source's
-accuracy, in log-odds, with a deviation of 1.5 and of as much as these two are apart.
+**Nothing to read.** Where the input is broken, all nodes have the same logits or the same features,
+or the target is farther from the atlas than it reaches, the answer lies half way between guessing
+and the source's accuracy, in log-odds, with a deviation of 1.5 and of as much as they are apart.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, expect
 from graphtemper.card.response import Response
-from graphtemper.signals import evidence
+from graphtemper.signals import changes, evidence
+from graphtemper.signals.changes import Change, Profile
 from graphtemper.signals.drift import column_sketch
 from graphtemper.signals.evidence import LEAD, Evidence, Reference
 from graphtemper.signals.gains import NEIGHBOURS, Gains
@@ -54,7 +55,7 @@ from graphtemper.signals.observation import Observation
 from graphtemper.signals.sample import Sampled
 from graphtemper.signals.second_opinion import moved_accuracy
 
-ATLAS, USUAL = "atlas", "usual over-confidence"
+ATLAS, USUAL, BROKEN = "atlas", "usual over-confidence", "broken input"
 """Methods of an estimate without labels of the target and without labelled environments."""
 MOVED = 0.5
 """Share of a move of the feature means from which on the atlas no longer answers."""
@@ -78,6 +79,8 @@ _SIGNAL, _NO_SIGNAL, _NO_SHARE = 6.0, 3.0, 0.1
 # How far beyond the ends, in log-odds, the interval of links without signal reaches: smoothed
 # chance has groups of nodes right or wrong together, so that the ends of two graphs differ.
 _MARGIN = 0.3
+# The model does not read edges if the accuracy moves by less than this when they are dropped.
+_SAME = 0.005
 # Links that stand for a node in the sampling error of agreement over links.
 _LINKS_PER_NODE = 2
 
@@ -104,6 +107,8 @@ class Reading:
         Whether every node's logits are all equal.
     sampled
         Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
+    profile
+        Columns and edges of the target; None if the card or the target does not show them.
     earlier : (p,) array or None
         Means of the columns of `graphtemper.card.earlier`, if there are earlier labels.
     """
@@ -117,7 +122,33 @@ class Reading:
     moments: tuple[FloatArray, FloatArray] | None
     flat: bool
     sampled: float = 0.0
+    profile: Profile | None = None
     earlier: FloatArray | None = None
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What differs from the source, largest first."""
+        card, source = self.card, self.card.reference
+        seen = [item.signals["confidence"] for item in card.atlas]
+        seen += [log_odds(item.confidence) for item in card.environments]
+        shares = source.moments.shares
+        moves = [np.zeros_like(shares), *(np.abs(x.shares - shares) for x in card.environments)]
+        lost = [item.accuracy for item in card.atlas if item.families == {"drop"}]
+        return changes.compare(
+            card.columns,
+            self.profile,
+            source.evidence,
+            self.evidence,
+            seen,
+            np.max(moves, axis=0),
+            num_nodes=self.num_nodes,
+            reads_edges=not lost or max(abs(x - source.accuracy) for x in lost) > _SAME,
+        )
+
+    @cached_property
+    def broken(self) -> Change | None:
+        """The largest change that no input that was meant has, if there is one."""
+        return next((item for item in self.changes if item.broken), None)
 
     @property
     def blind(self) -> bool:
@@ -246,8 +277,11 @@ class Reading:
 
         With labelled environments in the card it is what they let expect (`expected`). Without, it
         is that of the atlas, or of the rule for features that moved (see above), with the sampling
-        errors of the n nodes here and of those that the card was built from.
+        errors of the n nodes here and of those that the card was built from. If the input is
+        broken, it may be almost anything.
         """
+        if self.broken is not None:
+            return self._vague(BROKEN)
         found = self._readable
         if self.flat or self.unreadable or (self.alone and self.novelty > FAR):
             return self._vague(found.method)
@@ -412,7 +446,11 @@ def read(
     shown = None if sampled is None else sampled.evidence
     measured = evidence.measure(observation, card.probe, shown)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
-    reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
+    given = observation.num_nodes, observation.own_moments, flat
+    profile = None
+    if card.columns is not None:
+        profile = card.columns.profile(observation.graph, observation.nodes, given[1])
+    reading = read_evidence(card, measured, *given, profile)
     if sampled is None:
         return reading
     variance = sampling_variance(reading, sampled.num_nodes, int(sampled.worth))
@@ -425,6 +463,7 @@ def read_evidence(
     num_nodes: int,
     moments: tuple[FloatArray, FloatArray] | None,
     flat: bool,
+    profile: Profile | None = None,
 ) -> Reading:
     """Compare evidence, measured as the card's probe says, with the source's.
 
@@ -438,7 +477,11 @@ def read_evidence(
         Mean and standard deviation of their feature columns; None if features are unknown.
     flat
         Whether every node's logits are all equal.
+    profile
+        Columns and edges, if more than their moments is known.
     """
+    if profile is None and card.columns is not None and moments is not None:
+        profile = card.columns.of_moments(moments, num_nodes)
     target = evidence.gains(measured, card.reference.evidence)
     return Reading(
         card=card,
@@ -449,6 +492,7 @@ def read_evidence(
         num_nodes=num_nodes,
         moments=moments,
         flat=flat,
+        profile=profile,
     )
 
 

@@ -100,8 +100,13 @@ def judge(
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     small = reading.num_nodes <= _FEWEST_NODES and width > CAUTION_WIDTH
+    cause = None if leads else reading.broken
+    if cause is not None:
+        text = f"the input looks broken, so nothing can be said: {cause}"
+        reasons.insert(0, Reason(ReasonCode.INPUT_BROKEN, text))
+    silent = reading.flat or unreadable or unlinked or cause is not None
     wide = unknown or (alone and width > ABSTAIN_WIDTH)
-    if reading.flat or unreadable or unlinked or too_far or small or wide:
+    if silent or too_far or small or wide:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
