@@ -26,6 +26,7 @@ from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import InputError, VersionError
+from graphtemper.signals import drift
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
@@ -80,7 +81,7 @@ _RANGES |= {
 _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "fingerprint": (None, "K"),
     "probe.column_std": ("F",),
-    "probe.second.weights": (SKETCH + 1, "K"),
+    "probe.second.weights": (None, "K"),
     **{
         f"reference.evidence.{name}": ("K", "K") if item.kind == "square" else ("K",)
         for name, item in Evidence.declared().items()
@@ -139,7 +140,14 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         for name, item in Evidence.declared().items()
         if item.kind in _OF_KIND
     },
-    "population.sketch": (lambda values: values.size > 0, "a list of numbers"),
+    "probe.second.weights": (
+        lambda values: 2 <= len(values) <= SKETCH + 1,
+        f"coefficients of at most {SKETCH} sums",
+    ),
+    "population.sketch": (
+        lambda values: 0 < values.size <= drift.SKETCH_SIZE,
+        f"at most {drift.SKETCH_SIZE} numbers",
+    ),
     "class_profile.counts": (lambda counts: 1.0 <= counts.sum() <= 1e8, "counts"),
     "class_profile.edges": (lambda edges: (np.diff(edges) >= 0.0).all(), "ascending confidences"),
     "responses": (
