@@ -142,7 +142,9 @@ def test_sixty_classes_fit(tmp_path):
     assert again.to_json() == card.to_json()
     # The default atlas has 132 shifts, and what is foreseen is not less than what is written.
     probe = replace(card.probe, column_std=np.ones(1500))
-    large = replace(card, atlas=(card.atlas * 12)[:132], probe=probe, num_features=1500)
+    # Moments of columns have what room is left.
+    large = {"atlas": (card.atlas * 12)[:132], "probe": probe, "columns": None}
+    large = replace(card, num_features=1500, **large)
     check_size(60, 1500, 132)
     large.save(tmp_path / "large.json")
     assert 0.94 * MAX_BYTES < len(large.to_json()) <= MAX_BYTES

@@ -82,6 +82,7 @@ JOBS = (
         more=("--retrain", "FocalLoss,GCL,Tent,GDeltaUQ,GDASpecReg"),
     ),
     _bench("atlas", "atlas_bench"),
+    _bench("exam", "exam"),
     _bench("decisions", "decisions"),
     _bench("natural", "natural_rule", "natural_labels", "natural_environments"),
     _bench("per-node", "per_node"),

@@ -43,6 +43,7 @@ from graphtemper.models.predictor import Predictor, check_repeatable, fingerprin
 from graphtemper.shifts import Shift
 from graphtemper.signals import evidence, views
 from graphtemper.signals import pointwise as signals
+from graphtemper.signals.changes import Baseline
 from graphtemper.signals.drift import DriftBaseline
 from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.observation import Observation
@@ -248,6 +249,7 @@ class Measured(NamedTuple):
     reference: Reference
     source: Source
     population: DriftBaseline
+    columns: Baseline
 
 
 def measure(plan: Plan) -> Measured:
@@ -284,6 +286,7 @@ def measure(plan: Plan) -> Measured:
         reference,
         Source(*given, own=observation if graph.is_plain else None),
         population,
+        Baseline.measure(graph, nodes, observation.own_moments),
     )
 
 

@@ -36,14 +36,21 @@ MAX_BYTES = 100_000
 """Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
 """Largest number of an array in a card; source logits are in units of the source temperature."""
-IN_MEMORY = ("atlas_nodes", "seed")
-"""Fields that no file holds: rows that belong to nodes, and the seed that all cards share."""
+IN_MEMORY = ("atlas_nodes", "seed", "feature_names")
+"""Fields that no file holds: rows that belong to nodes, the seed that all cards share, names."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Bytes that numbers of small and large matrices, counts, a row of the atlas, what else there is of
 # a class, and everything else take in practice.
 _NUMBER, _SHORT, _COUNT, _ROW, _CLASS, _OTHER = 12, 9, 5, 255, 130, 5500
 
 _LOWER = "reference.evidence.covariance"
+# Numbers per column, and their type in a file.
+_PACKED = {f"columns.{name}": "<f2" for name in ("steps", "factors")} | {
+    f"columns.{side}.{name}": "<f2" if name == "common" else "<f4"
+    for side in ("nodes", "whole")
+    for name in ("mean", "deviation", "common")
+}
+_PACKED["columns.columns"] = "<f4"
 # Significant digits, and those of matrices with many numbers, which would fill a card; counts of
 # nodes in these are whole.
 _DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
@@ -123,6 +130,19 @@ def _are_node_responses(responses: dict[str, Any] | None) -> bool:
     )
 
 
+def _are_columns(found: Any) -> bool:
+    if found is None:
+        return True
+    pairs = ((item.mean, item.deviation, item.common) for item in (found.nodes, found.whole))
+    values = [found.columns, found.steps, found.factors, *(x for trio in pairs for x in trio)]
+    return (
+        len({item.size for item in values}) == 1
+        and all(np.isfinite(item).all() for item in values)
+        and all((item.deviation >= 0.0).all() for item in (found.nodes, found.whole))
+        and bool((np.diff(found.columns, prepend=-1.0) > 0.0).all())
+    )
+
+
 def _are_environments(found: Sequence[Any]) -> bool:
     kinds = {type(item.when) for item in found if item.when is not None}
     return len(kinds) <= 1 and len({item.name for item in found}) == len(found)
@@ -160,6 +180,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "node_responses": (_are_node_responses, "one number per node signal, each listed once"),
     "atlas": (lambda points: 3 <= len(points) <= 5000, "a list of 3 to 5000 shifts"),
     "environments": (_are_environments, "environments with names and one kind of time"),
+    "columns": (_are_columns, "finite numbers of each column, which are listed once"),
     "environments[].shares": (_are_shares, "shares that sum to 1"),
     "environments[].sketch": (lambda values: len(values) == SKETCH_SIZE, f"{SKETCH_SIZE} numbers"),
 }
@@ -172,6 +193,10 @@ def to_json(card: Any) -> str:
     evidence["covariance"] = [row[: k + 1] for k, row in enumerate(evidence["covariance"])]
     with np.errstate(divide="ignore"):
         content["probe"]["column_std"] = _pack(np.log(card.probe.column_std))
+    for path, kind in _PACKED.items():
+        if card.columns is not None:
+            place, name = _parent(content, path)
+            place[name] = _pack(np.array(place[name]), kind)
     if card.probe.second is not None:
         content["probe"]["second"]["weights"] = _pack(card.probe.second.weights)
     return sealed({"schema": SCHEMA} | content)
@@ -187,6 +212,8 @@ def from_json(text: str, kind: type[Card]) -> Card:
         content = parse_json(text)
     except InputError as error:
         raise errors.content(f"this is not a source card: {error}") from error
+    if isinstance(content, dict):
+        content.setdefault("columns", None)  # older cards have none
     root = _Field("", content)
     schema = root["schema"].text()
     if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
@@ -227,12 +254,21 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
         )
 
 
-def _pack(values: FloatArray) -> str:
+def _pack(values: FloatArray, kind: str = "<f2") -> str:
     """Return numbers in half precision: logarithms of column deviations, or coefficients.
 
     There may be many, and a thousandth is precise enough for a perturbation or a second opinion.
+    Moments of columns are in single precision, as features are.
     """
-    return base64.b64encode(values.astype("<f2").tobytes()).decode("ascii")
+    return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
+
+
+def _parent(content: Any, path: str) -> tuple[Any, str]:
+    """Return the object that holds a value, and its name there."""
+    *above, name = path.split(".")
+    for part in above:
+        content = content[part]
+    return content, name
 
 
 def checked(card: Any) -> dict[str, Any]:
@@ -310,8 +346,13 @@ def _half_logs(deviations: FloatArray) -> FloatArray:
         return np.exp(_half(np.log(deviations)))
 
 
+def _single(values: FloatArray) -> FloatArray:
+    return values.astype("<f4").astype(np.float64)
+
+
 # Numbers of which there may be many: a thousandth is precise enough for them.
 _HALVED = {"probe.column_std": _half_logs, "probe.second.weights": _half}
+_HALVED |= {path: _half if kind == "<f2" else _single for path, kind in _PACKED.items()}
 
 
 def _odd(name: str, expected: str) -> InputError:
@@ -387,7 +428,7 @@ class _Field:
             "probe.column_std": self._deviations,
             "probe.second.weights": self._coefficients,
             _LOWER: self._mirrored,
-        }
+        } | {path: self._columns for path in _PACKED}
         try:
             return read.get(self.name, self._listed)()
         except ValueError as error:  # rows of unequal length, or no base64
@@ -420,10 +461,14 @@ class _Field:
             raise _odd(self.name, "finite numbers")
         return weights
 
-    def _unpacked(self) -> FloatArray:
+    def _columns(self) -> FloatArray:
+        """Return what is known of columns."""
+        return self._unpacked(_PACKED[self.name])
+
+    def _unpacked(self, kind: str = "<f2") -> FloatArray:
         if not isinstance(self.value, str):
             raise _odd(self.name, "base64")
-        return np.frombuffer(base64.b64decode(self.value, validate=True), "<f2").astype(np.float64)
+        return np.frombuffer(base64.b64decode(self.value, validate=True), kind).astype(np.float64)
 
     def parsed(self, kind: Any) -> Any:
         """Return a value of a type."""

@@ -23,6 +23,7 @@ bench = App(
 FAMILIES = "airports, villages, covid_us, bugs, twitch, ud, county, bitcoin, houses"
 # What a bench is run on, by the name of the option.
 NAMES = {
+    "--sources": "Block models, graphs and families by name, joined by commas; default all.",
     "--graphs": "Names from `data list` or paths, joined by commas; the bench has defaults.",
     "--groups": "twitch, airports, counties, time, joined by commas; default all.",
     "--families": f"{FAMILIES}, joined by commas; default all.",
@@ -30,6 +31,8 @@ NAMES = {
 }
 # Name of a command, of its benches, of its option, and what it does.
 COMMANDS = (
+    ("exam", ("exam",), "--sources", "Examine verdicts and intervals where the truth is known: "
+     "fresh graphs, ends of shifts, accidents, natural shifts, labels."),
     ("atlas", ("atlas_bench",), "--graphs", "Evaluate the atlas under sixteen shifts and four of "
      "homophily, families known and unknown. A name with +svd64 at its end means 64 components."),
     ("natural", ("natural_rule", "natural_labels", "natural_environments"), "--families", "Take a "
@@ -71,8 +74,8 @@ class Run:
         str | None,
         Parameter(
             help="SIGN, or with torch GCN, PyG-GCN, PyG-GAT, PyG-SAGE, joined by commas; default "
-            "SIGN. `bench all` also knows SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN; default "
-            "SIGN,GCN,GraphSAGE,SGC,APPNP."
+            "SIGN, and for the exam also PyG-GCN,PyG-SAGE. `bench all` knows SGC, GAT, GraphSAGE, "
+            "APPNP, FAGCN, A-DGN as well; default SIGN,GCN,GraphSAGE,SGC,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None
