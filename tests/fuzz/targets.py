@@ -19,7 +19,7 @@ from graphtemper.models import SIGN
 from graphtemper.monitor import Entry
 from graphtemper.monitor.log import Labelled, Log, Missed
 from graphtemper.monitor.record import track_record
-from graphtemper.monitor.snapshots import find_logits
+from graphtemper.monitor.snapshots import snapshots_of
 from graphtemper.recalibration.labels.given import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
@@ -59,7 +59,7 @@ def write_log(path):
 
 
 def read_watched(path):
-    (snapshot,) = find_logits([path], 2)
+    (snapshot,) = snapshots_of([path], 2, logits=True)
     parts = snapshot.load(2)
     batches = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
     assert all(np.isfinite(logits).all() for logits in batches)

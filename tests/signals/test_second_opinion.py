@@ -23,7 +23,9 @@ def test_the_optimum_is_reached():
     p = np.exp(opinion.scores(sums))
     p /= p.sum(axis=1, keepdims=True)
     x = np.column_stack([sums, np.ones(300)])
-    np.testing.assert_allclose(x.T @ (np.eye(3)[labels] - p), opinion.weights, atol=0.05)
+    penalised = opinion.weights.copy()
+    penalised[-1] = 0.0
+    np.testing.assert_allclose(x.T @ (np.eye(3)[labels] - p), penalised, atol=0.05)
 
 
 @pytest.mark.parametrize(("labels", "sums"), [(160, 8), (399, 19), (1000, 50), (5000, 64)])
@@ -51,6 +53,7 @@ def test_nothing_of_a_rare_class_is_in_the_coefficients(rare):
     np.testing.assert_array_equal(found.weights, expected.weights)
 
 
+@pytest.mark.cpu(6)
 def test_a_card_never_fits_the_labels_that_it_scores():
     g = csbm.sample(900, degree=6, homophily=0.8, snr=1.0, num_features=12, seed=1)
     nodes = np.arange(600, 900)

@@ -16,7 +16,9 @@ columns, fitted to labelled nodes that the card does not score.
 A card holds its coefficients, and at their optimum these are equations for the labels: with sums X,
 one-hot labels Y and fitted probabilities P,
 
-.. math:: X^\top (Y - P) = W.
+.. math:: X^\top (Y - P) = W
+
+up to the constants, which have no penalty and show how many labels each class has.
 
 Somebody with the features solves them for 0/1 unknowns where there are enough of them. So there is
 one sum for every 20 labels (at most 64), none is fitted to fewer than 160 labels, and a class with
@@ -65,7 +67,7 @@ class SecondOpinion:
     def fit(
         cls, sums: FloatArray | Float32, labels: NDArray[np.int64], num_classes: int
     ) -> SecondOpinion:
-        """Fit sums (n, s) of labelled nodes, with a ridge penalty of one on every coefficient.
+        """Fit sums (n, s) of labelled nodes, with a ridge penalty of one.
 
         Written out, because importing a library for it takes longer than the fit.
         """
@@ -83,8 +85,10 @@ class SecondOpinion:
             value = float(np.log(total).sum() - z[rows, labels].sum())
             p /= total[:, None]
             p[rows, labels] -= 1.0
-            value += 0.5 * float((weights**2).sum())
-            return value, (x.T @ p + weights).ravel()
+            penalised = weights.copy()
+            penalised[-1] = 0.0
+            value += 0.5 * float((penalised**2).sum())
+            return value, (x.T @ p + penalised).ravel()
 
         found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B")
         weights = found.x.reshape(shape)
