@@ -54,6 +54,13 @@ def checked_features(features: Any) -> Features:
     return read_only(dense)
 
 
+def names_of_columns(features: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a table such as a pandas DataFrame, if it has any."""
+    columns = list(getattr(features, "columns", ()))
+    named = bool(columns) and all(isinstance(name, str) for name in columns)
+    return tuple(columns) if named else None
+
+
 def checked_sparse(features: Any) -> sp.csr_matrix:
     """Check and convert sparse features to canonical float32 CSR."""
     if len(features.shape) != 2:
