@@ -84,7 +84,6 @@ audit:
 # tests/project/test_faults.py.
 faults: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
 
 # Change the core in small ways and list the changes that no test notices, in about an hour. The version
 # of cosmic-ray is fixed, because the sample depends on the changes that it can make.

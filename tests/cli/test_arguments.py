@@ -77,7 +77,6 @@ def test_a_packaged_model_in_user_code_keeps_its_quick_passes(module):
     [
         ("{0}:nothing", "predictor"),
         ("{0}:number", "predictor"),
-        ("{0}:make", "predictor"),
         ("{0}:Holder", "predictor"),
         ("{0}", "predictor"),
         (":predict", "predictor"),
@@ -130,7 +129,6 @@ def test_nodes_from_a_file(tmp_path):
         "1\nx\n",
         "-1\n",
         "1.5\n",
-        "1\n60\n",
         "4\n5\n4\n",
         "9" * 30,
         "²\n",

@@ -126,7 +126,10 @@ def test_a_model_that_exits_is_an_error(call, folder):
         (("--segments", "nodes.txt"), "name one segment for each node"),
         (("--segments", "environment"), "no environments"),
         (("--threshold", "0.5"), "give --positive"),
-        (("--positive", "1", "--features", "nodes.parquet"), "a graph in Parquet takes"),
+        (
+            ("--positive", "1", "--features", "nodes.parquet"),
+            "a graph in Parquet needs the --logits",
+        ),
     ],
 )
 def test_bad_options_are_one_sentence(call, folder, asked, text):

@@ -38,7 +38,6 @@ MONITOR = ("monitor", "days", *DEPLOYED, "--log", "log.sqlite")
     [
         (*RECALIBRATE, "--out", "target.npz"),
         (*RECALIBRATE, "--out", "./days/../target.npz"),
-        (*RECALIBRATE, "--out", "linked.npz"),
         (*RECALIBRATE, "--out", "symlink.npz"),
         (*RECALIBRATE, "--out", "model.npz"),
         ("label", "target.npz", *DEPLOYED, "--session", "s", "--goal", "0.1", "--out", "card.json"),

@@ -131,8 +131,8 @@ def test_a_new_session_needs_a_goal(loop):
     for goals in ((), ("--goal", "0.1", "--at-least", "0.7")):
         refused = loop(*goals)
         check_refusal(refused)
-        assert "give --goal 0.05 for a width, or --at-least 0.8" in refused.stderr
+        assert "give one goal" in refused.stderr
     unnamed = loop("--goal", "0.1", "--metric", "recall")
     check_refusal(unnamed)
-    assert "give --positive" in unnamed.stderr
+    assert "positive" in unnamed.stderr
     assert not loop.session.exists()

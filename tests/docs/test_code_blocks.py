@@ -187,7 +187,7 @@ def test_the_labelling_loop_runs_as_printed(folder):
 
 
 def test_targets_of_make_exist():
-    rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M))
+    rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M))
     for path, name in NAMES.items():
-        named = set(re.findall(r"(?:^    |`)make ([a-z]+)", path.read_text("utf-8"), flags=re.M))
+        named = set(re.findall(r"(?:^    |`)make ([a-z-]+)", path.read_text("utf-8"), flags=re.M))
         assert named <= rules, name

@@ -5,7 +5,6 @@ result, so that errors which appear late are found as well.
 """
 
 import json
-import math
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -20,31 +19,21 @@ from graphtemper.models import SIGN
 from graphtemper.monitor import Entry
 from graphtemper.monitor.log import Labelled, Log, Missed
 from graphtemper.monitor.record import track_record
-from graphtemper.monitor.snapshots import find_logits
+from graphtemper.monitor.snapshots import snapshots_of
 from graphtemper.recalibration.labels.given import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.logit_tables import LogitTables, read_logits
 from graphtemper.scale.stored_graph import load, moments_of
 from graphtemper.signals.evidence import Probe
-from graphtemper_research.harness import cells, provenance
-from graphtemper_research.harness.cells import Case
+from graphtemper_research.harness import provenance
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
-from graphtemper_research.trials.trial import score, scored
 
 NODES = 60
 ENTRY = Entry("a", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("why",), {"s": 1.0})
 PROBE = Probe(1.0, 0.3, np.ones(3), 0.8, -0.5, seed=0, splits=2)
 GRAPH = csbm.sample(NODES, 4, 0.8, 1.0, num_features=3, seed=1)
 MODEL = SIGN(hops=1).fit(GRAPH)
-
-
-def measure_cell(show):
-    rows = score(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1]), {})
-    return [{"shift": "none"} | rows[0]]
-
-
-CELL = Case("cell", {"seed": 1}, measure_cell, [{"method": "oracle-T", "shift": "none"}], scored)
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ def write_log(path):
 
 
 def read_watched(path):
-    (snapshot,) = find_logits([path], 2)
+    (snapshot,) = snapshots_of([path], 2, logits=True)
     parts = snapshot.load(2)
     batches = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
     assert all(np.isfinite(logits).all() for logits in batches)
@@ -96,14 +85,6 @@ def read_nodes(path):
     moments_of(Serial(), StoredGraph.open(path))
 
 
-def read_cell(path):
-    found = cells.stored(path, CELL)
-    for row in [] if found is None else found["rows"]:  # as the tables add them up
-        given = [row[key] for key in ("nll", "estimate", "temperature") if row[key] is not None]
-        assert all(map(math.isfinite, [row["ece"], row["accuracy"], row["nodes"], *given]))
-        assert row["low"] is None or row["low"] <= row["high"] or row["low"] > row["high"]
-
-
 def write_graph(path):
     GRAPH.replace(train_masks=np.ones((1, NODES), bool), time=np.arange(NODES)).save(path)
 
@@ -111,10 +92,6 @@ def write_graph(path):
 @cache
 def card():
     return SourceCard.build(MODEL, GRAPH, GRAPH.labelled, compositions=0)
-
-
-def write_cell(path):
-    cells.finish(replace(CELL, title=path.stem), path.parent)
 
 
 def write_tables(path):
@@ -175,7 +152,6 @@ TARGETS = {
     "nodes.txt": Target(write_text("3\n17\n59\n"), lambda path: choose_nodes(GRAPH, path)),
     "edges.parquet": Target(lambda path: pq.write_table(pa.table(EDGES), path), read_edges),
     "features.parquet": Target(lambda path: pq.write_table(pa.table(COLUMNS), path), read_nodes),
-    "cell.json": Target(write_cell, read_cell),
     "watch.sqlite": Target(write_log, read_log),
     "outcome.json": Target(
         write_text(provenance.text(OUTCOME)), lambda path: render_results(path.parent, [path.stem])

@@ -243,20 +243,6 @@ def test_layouts_change_no_byte(card, model, target, tmp_path, layout):
         assert score(lay(p), y) == score(p, y)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
-def test_types_of_numbers(card, target, dtype):
-    rng = np.random.default_rng(2)
-    z = np.round(rng.standard_normal((240, NUM_CLASSES)) * 4)
-    z = (z + 4 * np.eye(NUM_CLASSES)[target.labels]).astype(dtype)  # exact in each type
-    wide = z.astype(np.float64)
-    assert as_bytes(recalibrate(z, target, card)) == as_bytes(recalibrate(wide, target, card))
-    np.testing.assert_allclose(temperature.apply(z), temperature.apply(wide), atol=1e-7)
-    assert temperature.fit(z, target.labels) == pytest.approx(temperature.fit(wide, target.labels))
-    small = Graph(features=z, edges=target.edges).features
-    assert small.dtype == np.float32
-    np.testing.assert_array_equal(small, wide)
-
-
 # --- cards ------------------------------------------------------------------------------------
 
 
@@ -277,22 +263,6 @@ def test_cards_of_odd_sources(num_classes, shape, seed, missing):
     made = answer_or_none(lambda: small_card(predictor, graph, None))
     if made is not None:
         check_sound(recalibrate(predictor, graph, made), logits)
-
-
-@pytest.mark.parametrize("num_classes", [2, 40, 60])
-def test_few_and_many_classes(num_classes):
-    rng = np.random.default_rng(num_classes)
-    n = 2 * num_classes + 60
-    labels = rng.integers(num_classes, size=n)
-    logits = rng.standard_normal((n, num_classes)) + 4.0 * np.eye(num_classes)[labels]
-    graph = Graph(features=np.arange(n)[:, None] / n, edges=path(n), labels=labels)
-
-    def look_up(g):
-        return logits  # a model that is always right
-
-    made = small_card(look_up, graph, None)
-    check_sound(recalibrate(logits, graph, made), logits)
-    check_sound(recalibrate(look_up, graph, made), logits)
 
 
 # --- temperature and metrics ------------------------------------------------------------------

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -80,12 +79,6 @@ def test_the_nodes_of_a_file_are_evaluated(folder, capsys):
         app(words, exit_on_error=False, result_action="return_value")
 
 
-def test_another_seed_is_refused(folder):
-    run("--seed", "3")
-    with pytest.raises(InputError):
-        run()
-
-
 def spoil(path):
     path.write_bytes(path.read_bytes()[:300])
 
@@ -109,23 +102,9 @@ def test_a_damaged_snapshot_has_its_own_exit_code(folder, day, capsys):
     (folder / "days" / "day11.npz").unlink()  # it stays in the exit code also without its file
     assert stopped() == 4
     assert "Not measured: day11" in capsys.readouterr().out
-    with raises("missing"):
-        run("--forget", "dya11.npz")
     run("--forget", "day11.npz", "--page", "watch.html", "--prometheus", "watch.prom")
     assert "day11" not in capsys.readouterr().out + (folder / "watch.html").read_text("utf-8")
     assert 'unread_snapshots{watch="monitor"} 0\n' in (folder / "watch.prom").read_text()
-
-
-def test_a_missed_snapshot_is_measured_once_it_is_repaired(folder, day, capsys):
-    for number in (11, 12):
-        day(number).save(folder / "days" / f"day{number}.npz")
-    spoil(folder / "days" / "day11.npz")
-    assert [stopped(), stopped()] == [4, 4]
-    day(11).save(folder / "days" / "day11.npz")
-    capsys.readouterr()
-    run("--json")
-    told = json.loads(capsys.readouterr().out)
-    assert (told["added"], told["newest"]["name"]) == (["day11.npz"], "day12.npz")
 
 
 def test_a_closed_gate_comes_before_a_damaged_snapshot(folder, day, capsys):
@@ -152,30 +131,6 @@ def test_without_any_row_there_is_an_error(folder):
     assert not (folder / "monitor.sqlite").exists()
 
 
-def test_progress_counts_new_snapshots(folder, day, monkeypatch):
-    run()
-    day(11).save(folder / "days" / "day11.npz")
-    states = []
-
-    @contextmanager
-    def shown(quiet):
-        yield lambda *state: states.append(state)
-
-    monkeypatch.setattr(importlib.import_module("graphtemper.cli.monitor"), "progress", shown)
-    run()
-    assert states == [("snapshots", 1, 1)]
-
-
-def test_names_that_are_not_unicode(folder, day):
-    day(11).save(folder / "new.npz")
-    try:
-        os.rename(b"new.npz", b"days/day12-\xff.npz")
-    except OSError:
-        pytest.skip("the file system takes only Unicode")
-    run("--page", "watch.html")
-    assert "day12-\\xff.npz" in (folder / "watch.html").read_text("utf-8")
-
-
 @pytest.mark.parametrize(("gate", "code"), [("accuracy<0.01", None), ("accuracy<0.999", 3)])
 def test_gates_have_their_own_exit_code(folder, capsys, gate, code):
     if code is None:
@@ -197,8 +152,8 @@ def stopped(*words):
 
 
 def test_an_alarm_is_not_lost_with_the_run_that_found_it(folder, day, monkeypatch):
-    standing = importlib.import_module("graphtemper.monitor.standing")
-    monkeypatch.setattr(standing, "alarms", lambda *arguments: [Change(1, "accuracy", 120.0)])
+    watching = importlib.import_module("graphtemper.monitor.watch")
+    monkeypatch.setattr(watching, "alarms", lambda *arguments: [Change(1, "accuracy", 120.0)])
 
     def full(*arguments):
         raise FileError("the disk is full.")
@@ -213,25 +168,6 @@ def test_an_alarm_is_not_lost_with_the_run_that_found_it(folder, day, monkeypatc
     assert stopped("--fail-on", "change") == 0
     day(12).save(folder / "days" / "day12.npz")
     assert stopped("--fail-on", "change") == 0
-
-
-def test_only_some_snapshots_are_tested(folder, capsys):
-    run("--page", "watch.html", "--alarm-every", "7", "--json")
-    output = json.loads(capsys.readouterr().out)
-    assert (output["alarm_every"], output["false_alarms"]) == (7, 0.01)
-    assert "every 7th snapshot is tested" in (folder / "watch.html").read_text("utf-8")
-    with pytest.raises(InputError):
-        run("--alarm-every", "0")
-
-
-def test_other_spans_are_refused(folder, watched, day):
-    graph = day(1).replace(time=np.arange(400) // 10 + 1)
-    graph.save(folder / "years.npz")
-    common = ["--predict", "model.npz", "--card", "model.card.json", "--log", "spans.sqlite"]
-    options = {"exit_on_error": False, "result_action": "return_value"}
-    app(["monitor", "years.npz", "--windows", "4", *common], **options)
-    with pytest.raises(InputError):
-        app(["monitor", "years.npz", "--windows", "5", *common], **options)
 
 
 def hostile_snapshots(folder):
@@ -338,8 +274,6 @@ def test_earlier_labels_on_the_command_line(folder, day, capsys):
     assert [one["name"] for one in told["labels"]["answered_again"]] == ["day11.npz"]
     (learned,) = SourceCard.load("wise.json").environments
     assert learned.earlier is not None
-    with raises(("conflict", "unreadable")):
-        run("--earlier", "old.csv", "--windows", "2")
 
 
 @pytest.fixture
@@ -386,57 +320,6 @@ def test_a_late_drop_waits_for_the_next_run_with_the_gate(dropped):
     assert dropped("--fail-on", "change") == 0  # another gate has not reported it
     assert dropped("--fail-on", "drop") == 3
     assert dropped("--fail-on", "drop") == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("node,class\n1,0\n1,1\n", "table"),
-        ("node,class\n99999,0\n", "range"),
-        ("node,class\n1,7\n", "table"),
-        ("node,class\n1,\n", "too-few"),
-        ("node,class\n", "too-few"),
-    ],
-)
-def test_bad_tables_of_labels(folder, day, text, error):
-    run()
-    (folder / "bad.csv").write_text(text)
-    with raises(error):
-        add("--of", "day10.npz", "--labels", "bad.csv")
-    assert Watch("monitor.sqlite", SourceCard.load("model.card.json")).standing.record == []
-
-
-def test_labels_never_replace_what_is_read(folder):
-    run()
-    for option, path in (("--out", "model.card.json"), ("--out", "monitor.sqlite")):
-        with pytest.raises(InputError):
-            add("--of", "day2.npz", option, path)
-
-
-def test_labels_of_one_span(folder, day, capsys):
-    graph = day(1).replace(time=np.arange(400) // 10 + 1)
-    graph.save(folder / "years.npz")
-    words = ["years.npz", "--windows", "4", "--predict", "model.npz", "--card", "model.card.json"]
-    options = {"exit_on_error": False, "result_action": "return_value"}
-    app(["monitor", *words], **options)
-    capsys.readouterr()
-    app(["monitor", "labels", *words, "--of", "11 to 20", "--json"], **options)
-    told = json.loads(capsys.readouterr().out)["labels"]
-    assert (told["num_labels"], len(told["answered_again"])) == (100, 2)
-
-
-def test_an_older_snapshot_does_not_open_a_gate(folder, day, capsys):
-    run("--json")
-    day(1).save(folder / "day1.npz")
-    words = ["monitor", "day1.npz", "--predict", "model.npz", "--card", "model.card.json"]
-    newest = json.loads(capsys.readouterr().out)["newest"]
-    for gate, code in (([], 4), (["--fail-on", f"accuracy<={newest['accuracy']!r}"], 3)):
-        with pytest.raises(SystemExit) as stop:
-            app([*words, "--json", *gate], exit_on_error=False, result_action="return_value")
-        assert stop.value.code == code
-        told = json.loads(capsys.readouterr().out)
-        assert told["newest"] == newest
-        assert [one["name"] for one in told["missed"]] == ["day1.npz"]
 
 
 @pytest.mark.nightly

@@ -11,7 +11,7 @@ from graphtemper.monitor import Entry
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.drop import Drop
 from graphtemper.monitor.log import Labelled, Missed
-from graphtemper.monitor.page import line_chart, render
+from graphtemper.monitor.page import render
 from graphtemper.monitor.record import Scored
 from graphtemper.monitor.watch import LateLabels
 
@@ -58,37 +58,6 @@ def test_an_abstention_claims_no_accuracy_on_a_terminal(standing, capsys):
     assert "87.3" not in printed
 
 
-def test_an_abstention_is_a_cross_at_the_confidence(standing):
-    vl_convert = pytest.importorskip("vl_convert")
-    chart = charts_of(render(standing([ENTRY, ABSTAINED, ENTRY])))["accuracy"]
-    drawn = vl_convert.vegalite_to_svg(chart | {"width": 300})
-    groups = re.findall(r'class="mark-symbol[^>]*>(.*?)</g>', drawn, flags=re.DOTALL)
-    assert [group.count("<path") for group in groups] == [2, 1]
-
-
-def test_missing_values_leave_gaps():
-    vl_convert = pytest.importorskip("vl_convert")
-
-    def pieces(slopes):
-        rows = [
-            {"x": f"{k}", "when": None, "name": f"{k}", "slope": s} for k, s in enumerate(slopes)
-        ]
-        drawn = vl_convert.vegalite_to_svg(line_chart(rows, [], "slope") | {"width": 300})
-        (path,) = re.findall(r'aria-roledescription="line mark"[^>]* d="([^"]*)"', drawn) or (
-            re.findall(r'class="mark-line[^>]*>\s*<path[^>]* d="([^"]*)"', drawn)
-        )
-        return path.count("M")
-
-    assert pieces([0.5, 0.6, 0.7, 0.6, 0.5]) == 1
-    assert pieces([0.5, 0.6, None, 0.6, 0.5]) == 2
-
-
-def test_verdicts_are_counted(standing):
-    page = render(standing([ENTRY] * 3 + [ABSTAINED]))
-    plain = " ".join(re.sub(r"<[^>]*>", "", page).split())
-    assert "0 trust, 3 caution, 1 abstain" in plain
-
-
 def test_names_from_files_are_escaped(standing):
     bad = "<script>alert(1)</script>"
     entry = Entry(bad, "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (bad,), {bad: 1.0}, when=bad)
@@ -123,14 +92,6 @@ def charts_of(page):
     return json.loads(re.search(r'id="graphtemper-charts">(.*?)</script>', page)[1])
 
 
-def test_source_and_gates_are_lines(standing):
-    limits = {"source": 0.9, "accuracy<0.8": 0.8}
-    chart = charts_of(render(standing([ENTRY] * 2, limits=limits)))["accuracy"]
-    lines = [row for layer in chart["layer"] for row in layer.get("data", {}).get("values", [])]
-    assert {"limit": 0.9, "text": "source 90.0%"} in lines
-    assert {"limit": 0.8, "text": "accuracy<0.8"} in lines
-
-
 def test_dates_place_snapshots_on_the_axis(standing):
     months = [replace(ENTRY, name=f"{k}", when=f"2026-0{k}") for k in (1, 2, 6)]
     chart = charts_of(render(standing(months)))["accuracy"]
@@ -157,17 +118,6 @@ def test_the_headline_compares_with_the_source(standing):
     assert "estimated at 70.0% (65.0% to 75.0%), down from 90.0% at the source" in told
     assert "up from" in standing([replace(ENTRY, accuracy=0.97, low=0.95, high=0.99)]).headline()
     assert "it was 90.0%" in standing([ENTRY]).headline()
-
-
-def test_the_track_record_is_shown(standing):
-    scored = [
-        Scored(Labelled("d", 1, 10, accuracy, 0.0, 0.1, 0.1), ENTRY, ENTRY)
-        for accuracy in (0.75, 0.3)
-    ]
-    page = render(standing([ENTRY] * 3, record=scored))
-    plain = " ".join(re.sub(r"<[^>]*>", " ", page).split())
-    assert "1 of 2" in plain
-    assert "Of 2 earlier snapshots with labels, 1 had their true accuracy" in plain
 
 
 def drawn(chart):
@@ -204,12 +154,3 @@ def test_a_steady_temperature_does_not_look_like_a_cliff(standing):
     wide = [replace(ENTRY, temperature=value) for value in (1.0, 5.0)]
     domain = charts_of(render(standing(wide)))["temperature"]["layer"][0]["encoding"]["y"]["scale"]
     assert domain["domain"] == pytest.approx([0.8, 5.2])
-
-
-def test_names_of_lines_stand_apart_and_over_everything(standing):
-    limits = {"source": 0.82, "accuracy<0.81": 0.81, "accuracy<0.5": 0.5}
-    chart = charts_of(render(standing([ENTRY] * 2, limits=limits)))["accuracy"]
-    assert marks(chart)[-6:] == ["text"] * 6
-    names = chart["layer"][-6:]
-    assert [layer["mark"]["dy"] for layer in names] == [-6, -6, 8, 8, -6, -6]
-    assert [layer["mark"].get("stroke") for layer in names] == ["var(--page)", None] * 3

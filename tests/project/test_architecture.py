@@ -21,15 +21,6 @@ MOST_ENTRIES = 20
 
 # Folders of tests that are about more than one package.
 SPANNING = {"browser", "docs", "fuzz", "paper", "project"}
-# Test files without a module of the same name, and what they test.
-UNMIRRORED = {
-    "cli/test_hostile.py": "hostile names and outputs that are inputs, at any command",
-    "scale/test_command.py": "`recalibrate` on tables, in cli and scale",
-    "scale/test_recalibration.py": "`recalibrate` on tables, in recalibration and scale",
-    "recalibration/test_raw_logits.py": "logits are raw in every kind of result",
-    "monitor/test_logits.py": "snapshots of logits, through every module",
-    "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",
-}
 
 
 def modules(package):
@@ -101,41 +92,6 @@ def test_the_library_stays_small():
     """The ceiling is set well above the size, and moves when a release is planned."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert by_package(LIBRARY).total() <= settings["tool"]["graphtemper"]["most-code-lines"]
-
-
-def mirrored(path):
-    """Return whether a test file has the path of a module or package."""
-    folders = path.relative_to(ROOT / "tests").parent.parts
-    research = folders[:1] == ("research",)
-    package = PACKAGES["graphtemper_research" if research else "graphtemper"]
-    folder = package.joinpath(*folders[research:])
-    name = path.stem.removeprefix("test_")
-    if name == "command":
-        return (LIBRARY / "cli" / f"{folder.name}.py").is_file()
-    if name == folder.name:
-        return folder.is_dir()
-    # `test_operators_moments.py` has the tests of `operators.py` about moments.
-    words = name.split("_")
-    names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
-    return (
-        any((folder / f"{file}{end}").exists() for file in names for end in ("", ".py"))
-        or (folder / f"_{name}.py").exists()
-    )
-
-
-def test_test_files_have_the_path_of_what_they_test():
-    """As `graph/operators.py` has `tests/graph/test_operators.py`.
-
-    A package `graph` may have `tests/graph/test_graph.py` or `tests/test_graph.py`, and its command
-    `tests/graph/test_command.py`.
-    """
-    tests = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
-    lost = {
-        path.as_posix()
-        for path in tests
-        if path.parts[0] not in SPANNING and not mirrored(ROOT / "tests" / path)
-    }
-    assert lost <= UNMIRRORED.keys()
 
 
 def test_the_core_tier_has_the_tests_of_every_package():

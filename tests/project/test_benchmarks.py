@@ -4,11 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import jobs, peers, products, run, scaling
-from benchmarks.timing import keep
+from benchmarks import jobs, peers, products
 
 from graphtemper.graph.operators import operator
-from graphtemper_research.harness import provenance
 from graphtemper_research.numbers import costs
 from graphtemper_research.numbers.tables import Results
 
@@ -50,27 +48,6 @@ def test_the_graph_of_documents_is_sparse_and_learnable():
     assert graph.features.nnz / np.prod(graph.features.shape) < 0.25
     model = jobs.SIGN(hops=1).fit(graph, range(200))
     assert (model(graph)[200:].argmax(axis=1) == graph.labels[200:]).mean() > 0.5
-
-
-def test_parts_of_the_last_run_are_kept(tmp_path, monkeypatch):
-    row = {"what": "a", "size": "", "seconds": 1.0, "peer": "", "note": "", "peer_seconds": None}
-    row |= {"ratio": None, "peak_gigabytes": None, "bar": "", "met": None, "part": "ece"}
-    keep(tmp_path / run.FILE, "run", [row, row | {"part": "growth"}])
-    monkeypatch.setattr(run.products, "growth_rows", lambda: [run.Row("b", "", 2.0)])
-    monkeypatch.setattr("sys.argv", ["run", "--out", str(tmp_path), "--only", "growth"])
-    run.main()
-    kept = provenance.load(tmp_path / run.FILE)["rows"]
-    assert [(item["what"], item["part"]) for item in kept] == [("a", "ece"), ("b", "growth")]
-
-
-@pytest.mark.nightly
-def test_a_quick_scaling_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["scaling", "--quick", "--out", str(tmp_path)])
-    monkeypatch.setattr(scaling, "QUICK", {"passes": (2, 8)})
-    scaling.main()
-    found = provenance.load(tmp_path / "scaling.json")
-    assert {row["axis"] for row in found["rows"]} == set(scaling.QUICK)
-    assert all(row["cpu_seconds"] > 0 for row in found["rows"])
 
 
 @pytest.mark.nightly

@@ -1,6 +1,5 @@
 """The wheel builds to the same bytes everywhere, holds only the library, and needs no extra."""
 
-import importlib.util
 import json
 import os
 import re
@@ -19,13 +18,6 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = {".mplstyle", ".py", ".js", ".css", ".html", ".json", ".csv", ".typed"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def build(folder, mask):
@@ -147,34 +139,3 @@ def test_actions_are_pinned_by_hash_and_say_their_version():
         assert found, line
         name, *pin = found.groups()
         assert pins.setdefault(name, pin) == pin, f"two versions of {name}"
-
-
-def test_workflows_read_by_default_and_only_jobs_that_publish_may_write():
-    for name, text in workflows().items():
-        if "jobs:" in text:
-            assert text.index("\npermissions:\n  contents: read\n") < text.index("jobs:"), name
-            assert text.count("persist-credentials: false") == text.count("actions/checkout@"), name
-    writing = [name for name, text in workflows().items() if re.search(r": write\b", text)]
-    assert writing == ["pages.yml", "release.yml"]
-    before, _, deploy = workflows()["pages.yml"].partition("\n  deploy:\n")
-    assert ": write" not in before
-    assert "checkout@" not in deploy
-    before, _, publish = workflows()["release.yml"].partition("\n  publish:\n")
-    assert ": write" not in before
-    for needed in ("id-token: write", "attest-build-provenance@", "attestations: true"):
-        assert needed in publish
-
-
-def test_the_conda_recipe_needs_what_the_wheel_needs():
-    recipe = (ROOT / "conda" / "meta.yaml").read_text("utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    run = re.search(r"\n  run:\n((?:    - .*\n)+)", recipe)[1]
-    listed = {line.strip("- ").replace(" ", "") for line in run.splitlines()}
-    python = "python" + project["project"]["requires-python"]
-    assert listed == {python, *project["project"]["dependencies"]}
-    (host,) = project["build-system"]["requires"]
-    assert f"- {host.replace('>=', ' >=')}\n" in recipe
-    assert "graphtemper = " + project["project"]["scripts"]["graphtemper"] in recipe
-    version = re.search(r"load_file_regex\(\"(.*?)\", '(.*?)'", recipe)
-    text = (ROOT / "conda" / version[1]).read_text("utf-8")
-    assert re.search(version[2], text)[1] == script("version").current()

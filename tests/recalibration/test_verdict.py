@@ -68,6 +68,7 @@ def _reading(
     reading = Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
     vars(reading)["moved_fraction"] = 1.0 if moments is None else moved
     vars(reading)["expectation"] = expected, None
+    vars(reading)["changes"] = ()
     return reading
 
 

@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from graphtemper.cli.options import Deployed
-from graphtemper.cli.stored import Stored, recalibrate_stored
+from graphtemper.cli import app
 from graphtemper.recalibration import stored as stored_job
 
 from .conftest import answered, written
@@ -48,8 +47,8 @@ def test_from_tables_to_probabilities(problem, folder):
 @pytest.mark.nightly
 def test_what_is_missing_or_too_much_is_one_sentence(problem, folder):
     for options, said in (
-        ((), "give --logits"),
-        (("--logits", "z.npy", "--per-node"), "leave the others out"),
+        ((), "needs the --logits"),
+        (("--logits", problem.tables["logits"], "--per-node"), "per_node"),
     ):
         result = call(problem, folder, *options, "--out", "nothing")
         assert (result.returncode, result.stderr.count("\n")) == (2, 1)
@@ -57,24 +56,26 @@ def test_what_is_missing_or_too_much_is_one_sentence(problem, folder):
     assert not (folder / "nothing").exists()
 
 
+def run(problem, folder, *options):
+    tables = {name: str(path) for name, path in problem.tables.items()}
+    words = ["recalibrate", tables["graph"], "--features", tables["features"], *options]
+    words += ["--logits", tables["logits"], "--card", str(folder / "card.json")]
+    words += ["--out", str(folder / "answer")]
+    app(words, exit_on_error=False, result_action="return_value")
+
+
 def test_the_answer_is_printed(problem, folder, capsys):
-    given = {"card": folder / "card.json", "logits": problem.tables["logits"], "as_json": True}
-    stored = Stored(features=str(problem.tables["features"]))
-    recalibrate_stored(str(problem.tables["graph"]), stored, folder / "answer", Deployed(**given))
+    run(problem, folder, "--json")
     facts = json.loads(capsys.readouterr().out)
     assert facts["out"] == str(folder / "answer")
     assert np.isfinite(facts["temperature"])
 
 
-def test_an_interruption_says_that_nothing_is_kept(problem, folder, monkeypatch):
+def test_an_interruption_leaves_nothing(problem, folder, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(stored_job, "write_parts", stop)
-    given = {"card": folder / "card.json", "logits": problem.tables["logits"]}
-    stored = Stored(features=str(problem.tables["features"]))
-    with pytest.raises(KeyboardInterrupt, match="the same command starts over"):
-        recalibrate_stored(
-            str(problem.tables["graph"]), stored, folder / "answer", Deployed(**given)
-        )
+    with pytest.raises(KeyboardInterrupt):
+        run(problem, folder)
     assert {path.name for path in folder.iterdir()} == {"card.json", "model.npz"}

@@ -9,6 +9,7 @@ from graphtemper_research.harness.runner import Bench
 # Modules of this package that have a bench as BENCH, or under another name. They are imported when
 # they are needed.
 MODULES = {
+    "exam": "trials.exam",
     "leaderboard": "leaderboard.board",
     "atlas_bench": "trials.known_shifts",
     "natural_environments": "trials.natural:ENVIRONMENTS",
@@ -23,6 +24,8 @@ MODULES = {
     "class_shares": "trials.class_share_shifts",
     "per_node": "trials.per_node_temperatures",
     "monitoring": "trials.monitoring",
+    "calibrators_in_distribution": "gats.protocol",
+    "cf_gnn_sets": "gats.set_sizes",
 }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import read_bytes
 from graphtemper.card import build as building
@@ -34,7 +34,7 @@ from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import check_epsilon, effective_nodes
 from graphtemper.card.response import Fitted, Response
 from graphtemper.errors import GraphTemperError, InputError, ModelError, VersionError
-from graphtemper.graph.graph import Graph, Nodes
+from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import (
     Predictor,
     as_graph,
@@ -42,6 +42,7 @@ from graphtemper.models.predictor import (
     predict,
     probe_graph,
 )
+from graphtemper.signals.changes import Baseline
 from graphtemper.signals.drift import DriftBaseline
 from graphtemper.signals.evidence import Probe, Reference
 
@@ -98,6 +99,9 @@ class SourceCard:
     privacy
         Epsilon of the differential privacy of the labels, if there is one
         (`graphtemper.card.privacy`).
+    columns
+        Moments of the feature columns and counts of edges, for what has changed; no privacy of
+        labels covers them. None in a card of an earlier version.
     atlas_nodes
         In memory only: what `without` fits node responses to.
     """
@@ -119,6 +123,7 @@ class SourceCard:
     excluded: tuple[str, ...] = ()
     passes: int | None = None
     privacy: float | None = None
+    columns: Baseline | None = None
     atlas_nodes: AtlasNodes | None = None
 
     def __post_init__(self) -> None:
@@ -229,8 +234,10 @@ class SourceCard:
             excluded=tuple(sorted(set(exclude))),
             passes=plan.budget.passes if plan.counted else None,
             privacy=privacy,
+            columns=source.columns,
             atlas_nodes=atlas_nodes,
         )
+        card = card._shortened()
         for number, (other, chosen) in enumerate(plan.environments, start=1):
             name = labelled.free_name(other.name or f"environment {number}", card.environments)
             card = card._learn(predictor, other, chosen, name)
@@ -303,9 +310,25 @@ class SourceCard:
         given = self.probe, self.reference, predictor, graph, nodes, str(name)[:200], moment
         new = labelled.measure(*given, privacy=self.privacy, old=earlier)
         grown = labelled.added(self.environments, new)
-        card = replace(self, environments=grown[-labelled.MOST_ENVIRONMENTS :])
-        while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:
-            card = replace(card, environments=card.environments[1:])
+        columns = self.columns
+        if columns is not None:
+            rows = select_labelled(graph, nodes)[0]
+            columns = columns.learned(columns.profile(graph, rows))
+        kept = grown[-labelled.MOST_ENVIRONMENTS :]
+        card = replace(self, environments=kept, columns=columns)
+        return card._shortened()
+
+    def _shortened(self) -> SourceCard:
+        """Return the card without columns, and then environments, for which there is no room."""
+        card = self
+        while len(card.to_json()) > MAX_BYTES:
+            columns = card.columns
+            if columns is not None:
+                card = replace(card, columns=columns.largest(columns.columns.size // 2))
+            elif len(card.environments) > 2:
+                card = replace(card, environments=card.environments[1:])
+            else:
+                break
         return card
 
     def without(self, family: str) -> SourceCard:

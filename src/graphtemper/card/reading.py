@@ -20,19 +20,20 @@ variance is added for a target that is unlike all shifts of the atlas.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, expect
 from graphtemper.card.response import Response
-from graphtemper.signals import evidence
+from graphtemper.signals import changes, evidence
+from graphtemper.signals.changes import Change, Profile
 from graphtemper.signals.drift import column_sketch
 from graphtemper.signals.evidence import LEAD, Evidence, Reference
 from graphtemper.signals.gains import Gains
@@ -40,7 +41,7 @@ from graphtemper.signals.observation import Observation
 from graphtemper.signals.sample import Sampled
 from graphtemper.signals.second_opinion import moved_accuracy
 
-ATLAS, USUAL = "atlas", "usual over-confidence"
+ATLAS, USUAL, BROKEN = "atlas", "usual over-confidence", "broken input"
 """Methods of an estimate without labels of the target and without labelled environments."""
 MOVED = 0.5
 """Share of a move of the feature means from which on the atlas no longer answers."""
@@ -52,6 +53,11 @@ _MOVED = 0.0625
 NATURAL_DEVIATION, USUAL_GAP = 0.6, 0.36
 NEAR, FAR = 1.5, 4.0
 """Novelty from which on a target is unlike the atlas, and at which the atlas says nothing."""
+# Deviation of the log-odds of accuracy if the input is broken, around half of the source's lead
+# over guessing.
+_ANYWHERE = 1.5
+# The model does not read edges if the accuracy moves by less than this when they are dropped.
+_SAME = 0.005
 # Links that stand for a node in the sampling error of agreement over links.
 _LINKS_PER_NODE = 2
 
@@ -78,6 +84,8 @@ class Reading:
         Whether every node's logits are all equal.
     sampled
         Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
+    profile
+        Columns and edges of the target; None if the card or the target does not show them.
     earlier : (p,) array or None
         Means of the columns of `graphtemper.card.earlier`, if there are earlier labels.
     """
@@ -91,7 +99,33 @@ class Reading:
     moments: tuple[FloatArray, FloatArray] | None
     flat: bool
     sampled: float = 0.0
+    profile: Profile | None = None
     earlier: FloatArray | None = None
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What differs from the source, largest first."""
+        card, source = self.card, self.card.reference
+        seen = [item.signals["confidence"] for item in card.atlas]
+        seen += [log_odds(item.confidence) for item in card.environments]
+        shares = source.moments.shares
+        moves = [np.zeros_like(shares), *(np.abs(x.shares - shares) for x in card.environments)]
+        lost = [item.accuracy for item in card.atlas if item.families == {"drop"}]
+        return changes.compare(
+            card.columns,
+            self.profile,
+            source.evidence,
+            self.evidence,
+            seen,
+            np.max(moves, axis=0),
+            num_nodes=self.num_nodes,
+            reads_edges=not lost or max(abs(x - source.accuracy) for x in lost) > _SAME,
+        )
+
+    @cached_property
+    def broken(self) -> Change | None:
+        """The largest change that no input that was meant has, if there is one."""
+        return next((item for item in self.changes if item.broken), None)
 
     @property
     def blind(self) -> bool:
@@ -183,8 +217,12 @@ class Reading:
 
         With labelled environments in the card it is what they let expect (`expected`). Without, it
         is that of the atlas, or of the rule for features that moved (see above), with the sampling
-        errors of the n nodes here and of those that the card was built from.
+        errors of the n nodes here and of those that the card was built from. If the input is
+        broken, it may be almost anything.
         """
+        if self.broken is not None:
+            middle = 0.5 * (self.card.reference.accuracy + 1.0 / self.card.num_classes)
+            return Estimate.of_log_odds(log_odds(middle), _ANYWHERE, BROKEN)
         if self.expected is not None:
             return self.expected
         moved = self.moved_fraction
@@ -306,7 +344,11 @@ def read(
     shown = None if sampled is None else sampled.evidence
     measured = evidence.measure(observation, card.probe, shown)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
-    reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
+    given = observation.num_nodes, observation.own_moments, flat
+    profile = None
+    if card.columns is not None:
+        profile = card.columns.profile(observation.graph, observation.nodes, given[1])
+    reading = read_evidence(card, measured, *given, profile)
     if sampled is None:
         return reading
     variance = sampling_variance(reading, sampled.num_nodes, int(sampled.worth))
@@ -319,6 +361,7 @@ def read_evidence(
     num_nodes: int,
     moments: tuple[FloatArray, FloatArray] | None,
     flat: bool,
+    profile: Profile | None = None,
 ) -> Reading:
     """Compare evidence, measured as the card's probe says, with the source's.
 
@@ -332,7 +375,11 @@ def read_evidence(
         Mean and standard deviation of their feature columns; None if features are unknown.
     flat
         Whether every node's logits are all equal.
+    profile
+        Columns and edges, if more than their moments is known.
     """
+    if profile is None and card.columns is not None and moments is not None:
+        profile = card.columns.of_moments(moments, num_nodes)
     target = evidence.gains(measured, card.reference.evidence)
     return Reading(
         card=card,
@@ -343,6 +390,7 @@ def read_evidence(
         num_nodes=num_nodes,
         moments=moments,
         flat=flat,
+        profile=profile,
     )
 
 

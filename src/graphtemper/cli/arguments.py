@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import os
 import sys
 from importlib.machinery import PathFinder
@@ -19,7 +18,6 @@ from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.labels.given import MOST
 
 SPLITS = ("train", "val", "test")
 
@@ -104,15 +102,6 @@ def _check_callable(value: Any, spec: str) -> None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.nn.Module):
         raise errors.predictor(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
-    try:
-        inspect.signature(value).bind(None)
-    except TypeError as error:
-        raise errors.predictor(
-            f"{spec} does not take one graph; name the predictor itself, a callable "
-            "graph -> logits, not a function that returns one."
-        ) from error
-    except ValueError:
-        return  # a builtin without a signature
 
 
 def _guarded(predictor: Any, spec: str) -> Predictor:
@@ -163,7 +152,7 @@ def choose_nodes(
     if nodes is not None and split is not None:
         raise errors.conflict("choose the nodes by a file or by a split, not by both.")
     if nodes is not None:
-        return read_nodes(Path(nodes), graph.num_nodes)
+        return read_nodes(Path(nodes))
     if split is None:
         return None
     part, _, number = split.partition(":")
@@ -181,25 +170,19 @@ def choose_nodes(
     return np.flatnonzero(mask)
 
 
-def read_nodes(path: Path, num_nodes: int = MOST) -> NDArray[np.int64]:
-    """Read one node per line, each below a number of nodes."""
-    line_of: dict[int, int] = {}
+def read_nodes(path: Path) -> NDArray[np.int64]:
+    """Read one node per line; whether a graph has these nodes is checked with the graph."""
+    nodes: dict[int, None] = {}
     for number, line in enumerate(read_lines(path, "the list of nodes"), start=1):
         text = line.strip()
         if not text:
             continue
-        if not (text.isascii() and text.isdecimal()) or len(text) > 18:
+        if not text.isdecimal() or len(text) > 18 or int(text) in nodes:
             raise errors.table(
-                f"{path}, line {number}: {text[:40]!r} is not a node; write one index per line."
+                f"{path}, line {number}: {text[:40]!r} is not a node, or one that was named "
+                "before; write one index per line."
             )
-        node = int(text)
-        if node >= num_nodes:
-            raise errors.table(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
-        if node in line_of:
-            raise errors.table(
-                f"{path}, line {number}: node {node} is already on line {line_of[node]}."
-            )
-        line_of[node] = number
-    if not line_of:
+        nodes[int(text)] = None
+    if not nodes:
         raise errors.table(f"{path} names no node; write one index per line.")
-    return np.array(list(line_of), dtype=np.int64)
+    return np.array(list(nodes), dtype=np.int64)

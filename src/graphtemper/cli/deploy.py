@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
 from graphtemper.cli.decisions import Decisions
 from graphtemper.cli.ends import CLOSED, end
-from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Target, read_budget
-from graphtemper.cli.output import print_closed, print_json, print_line, print_rows, working
-from graphtemper.cli.stored import Stored, recalibrate_stored
+from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Stored, Target, read_budget
+from graphtemper.cli.output import (
+    print_closed,
+    print_json,
+    print_line,
+    print_rows,
+    progress,
+    working,
+)
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -57,39 +63,40 @@ def recalibrate(
     budget
         The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
-    if stored.features is not None:
-        others = (labels, earlier, class_shares, report, budget, deployed.nodes, deployed.split)
-        if per_node or decisions != _NOTHING or any(item is not None for item in others):
-            raise errors.conflict(
-                "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
-                "--sample, --scheduler, --seed, --out and --json; leave the others out."
-            )
-        recalibrate_stored(graph, stored, out, deployed)
-        return
     from graphtemper.recalibration.gates import why_closed
 
-    result_file.check_path(out)
+    in_files = stored.features is not None
+    if in_files and (deployed.logits is None or report or decisions.segments or decisions.asked):
+        raise errors.conflict(
+            "a graph in Parquet needs the --logits of its nodes, and has neither a report nor "
+            "metrics of decisions; leave these options out."
+        )
+    if not in_files:
+        result_file.check_path(out)
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
-    if report is not None:
-        result_file.check_report(report)
     gates, _ = decisions.gates, decisions.asked  # refused before anything is measured
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
-    result, _ = run(graph, deployed, labels, earlier, **options)
+    if in_files:
+        result = run_stored(graph, deployed, stored, out, labels=labels, earlier=earlier, **options)
+    else:
+        result, _ = run(graph, deployed, labels, earlier, **options)
     metrics = decisions.metrics(result)
     closed = why_closed(gates, result, metrics)
-    result_file.write(out, result)
+    if not in_files:
+        result_file.write(out, result)
     if report is not None:
         result.report(report, date=date, metrics=metrics)
 
     def show() -> None:
         if deployed.as_json:
             facts: dict[str, Any] = {} if metrics is None else {"metrics": metrics.to_dict()}
-            facts |= {"closed": closed, "out": str(out)}
+            facts |= {"closed": closed, "out": str(out.absolute() if in_files else out)}
             facts |= {} if report is None else {"report": str(report)}
             print_json(result.to_dict() | facts)
         else:
-            print_answer(result, metrics, next_steps(graph, deployed, labels, earlier))
-            print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
+            steps = [] if in_files else next_steps(graph, deployed, labels, earlier)
+            print_answer(result, metrics, steps)
+            print_line(f"Written: {out} ({result.num_nodes:,} nodes)")
             if report is not None:
                 print_line(f"Report: {report}")
 
@@ -173,3 +180,29 @@ def run(
         options["earlier"] = read_earlier_file(earlier, *size)
     with working("measuring", deployed.as_json):
         return job(predictor, target, source, nodes, seed=deployed.seed, **options), source
+
+
+def run_stored(
+    graph: str, deployed: Deployed, stored: Stored, out: Path, **options: Any
+) -> Recalibration:
+    """Recalibrate logits in files; their probabilities are written to ``out``."""
+    from graphtemper import SourceCard, recalibrate
+    from graphtemper.cli.arguments import resolve
+    from graphtemper.scale import StoredGraph, connected
+
+    source, logits = SourceCard.load(deployed.card), str(deployed.logits)
+    target = StoredGraph.open(str(stored.features), graph, stored.directed)
+    predictor: Any = logits
+    if deployed.predict is not None:
+        predictor, options["logits"] = resolve(deployed.predict), logits
+    options |= {"seed": deployed.seed, "sample": stored.sample, "out": out}
+    with connected(stored.scheduler) as engine, progress(deployed.as_json, one_bar=True) as show:
+        return recalibrate(
+            predictor,
+            target,
+            source,
+            cast("Any", deployed.nodes or deployed.split),  # refused by the library
+            client=engine,
+            progress=show,
+            **options,
+        )

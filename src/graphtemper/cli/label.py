@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.deploy import check_written, run
 from graphtemper.cli.ends import CLOSED, end
@@ -85,7 +84,6 @@ def label(
         state = LabelSession.load(session, found)
         state.check_asked(asked)
     else:
-        _check_new(goal, at_least, metric, positive)
         state = LabelSession(found, seed=deployed.seed, **asked)
     assert found.graph is not None
     for table in dict.fromkeys([*filter(None, [labels]), *filter(Path.exists, [out])]):
@@ -130,15 +128,3 @@ def _begun(state: LabelSession, found: Recalibration) -> str:
     if state.metric == "accuracy":
         text += f"; without them the accuracy is {found.summary_rows()['Accuracy']}"
     return f"{text}."
-
-
-def _check_new(
-    goal: float | None, at_least: float | None, metric: str | None, positive: str | None
-) -> None:
-    """Refuse a new session that does not say what it is for, in the words of the command line."""
-    if (goal is None) == (at_least is None):
-        raise errors.conflict(
-            "give --goal 0.05 for a width, or --at-least 0.8 for a gate; not both."
-        )
-    if metric in ("precision", "recall") and positive is None:
-        raise errors.missing(f"a session about {metric} needs its class; give --positive.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cyclopts import App, Parameter
 
@@ -69,9 +69,6 @@ class Watched:
         Gates look at the newest snapshot only, not at every one that is new.
     forget
         Leave out, for good, a snapshot that cannot be used; may be repeated.
-    windows
-        Cut one graph whose nodes have times into this number of spans, each of them a snapshot.
-        The graph grows from span to span, which alone can raise a change.
     false_drops
         Upper bound on the probability that the log ever reports a drop below the source's accuracy
         or a gate where there is none. Snapshots may depend on each other.
@@ -96,7 +93,6 @@ class Watched:
     fail_on: FailOn = None
     only_last: Flag = False
     forget: Repeated | None = None
-    windows: int | None = None
     false_drops: float = 0.05
     false_alarms: float = 0.01
     alarm_every: int = 1
@@ -115,12 +111,11 @@ class Watched:
         decisions: Asked,
         labels: Path | None = None,
         out: Path | None = None,
-    ) -> Begun:
+    ) -> tuple[Watch, Predictor | None, list[Snapshot], NDArray[np.int64] | None]:
         """Refuse options that cannot be used, before anything is read; then read what is named."""
         from graphtemper import SourceCard
         from graphtemper.cli.arguments import read_nodes, resolve
-        from graphtemper.graph.graph import Graph
-        from graphtemper.monitor import Watch, windows
+        from graphtemper.monitor import Watch
         from graphtemper.monitor.snapshots import snapshots_of
         from graphtemper.recalibration.labels.given import read_earlier_file
 
@@ -132,8 +127,6 @@ class Watched:
         beside = (f"{self.log}-{kind}" for kind in ("journal", "wal", "shm"))
         read = (self.card, self.predict, labels, self.earlier, *names, *beside)
         result_file.check_outputs(written | {"--out": out}, read)
-        if self.page is not None:
-            result_file.check_report(self.page)
         source = SourceCard.load(self.card)
         watch = Watch(
             self.log,
@@ -145,24 +138,9 @@ class Watched:
             false_alarms=self.false_alarms,
             every=self.alarm_every,
         )
-        if self.windows is not None:
-            if self.predict is None or len(names) != 1:
-                raise errors.conflict(
-                    "--windows cuts one graph and needs its model; give --predict."
-                )
-            found = list(windows(Graph.load(names[0]), self.windows))
-            if set(watch.names) - {snapshot.name for snapshot in found}:
-                raise errors.content(
-                    "the log holds other spans than this graph's; begin a new log for these."
-                )
-        else:
-            found = snapshots_of(names, source.num_classes, logits=self.predict is None)
-        for option, path in (("--nodes", self.nodes), ("--earlier", self.earlier)):
-            if path is not None and (self.predict is None or self.windows is not None):
-                raise errors.conflict(
-                    f"{option} is about nodes of graphs; leave it out with --windows and without "
-                    "--predict."
-                )
+        found = snapshots_of(names, source.num_classes, logits=self.predict is None)
+        if self.predict is None and (self.nodes or self.earlier):
+            raise errors.conflict("--nodes and --earlier are about graphs; give --predict.")
         if self.nodes is not None:
             nodes = read_nodes(self.nodes)
             found = [replace(snapshot, nodes=nodes) for snapshot in found]
@@ -170,16 +148,7 @@ class Watched:
         old = None
         if self.earlier is not None:
             old = read_earlier_file(self.earlier, None, source.num_classes)
-        return Begun(watch, model, found, old)
-
-
-class Begun(NamedTuple):
-    """What a run reads."""
-
-    watch: Watch
-    model: Predictor | None
-    snapshots: list[Snapshot]
-    earlier: NDArray[np.int64] | None
+        return watch, model, found, old
 
 
 NOTHING = Asked()
@@ -200,7 +169,7 @@ def follow_snapshots(*snapshots: str, watched: Watched, decisions: Asked = NOTHI
     ----------
     snapshots
         Graphs (.npz) or folders of them, in the order of the dates in their names, or else of their
-        names; with --windows one graph. Without --predict, logits: Parquet, .npy, .npz with the key
+        names. Without --predict, logits: Parquet, .npy, .npz with the key
         `logits`, folders of Parquet files (each one snapshot), or folders of those.
     """
     watch, model, found, old = watched.begin(snapshots, decisions)
@@ -216,10 +185,6 @@ def follow_snapshots(*snapshots: str, watched: Watched, decisions: Asked = NOTHI
         ) from None
     if missed and not watch.names:
         raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
-    for name in watched.forget or ():
-        watch.forget(name)
-    gone = set(watched.forget or ())
-    missed = [one for one in missed if one.name not in gone]
     _finish(watch, watched, monitor_output.Run(added, missed))
 
 
@@ -255,10 +220,6 @@ def add_late_labels(
     watch, model, found, old = watched.begin(snapshots, decisions, labels, out)
     given: dict[int, int | None] | None = None
     if labels is not None:
-        if watched.windows is not None:
-            raise errors.conflict(
-                "with --windows, the labels are those in the graph; leave --labels."
-            )
         # Whether the snapshot has these nodes is checked with its content.
         given = read_label_file(labels, 10**18, watch.card.num_classes)
     with progress(watched.as_json) as show:
@@ -266,16 +227,17 @@ def add_late_labels(
         late = watch.labels(model, found, of, given, earlier=old, progress=again)
     if out is not None:
         late.card.save(out)
-    for name in watched.forget or ():
-        watch.forget(name)
     _finish(watch, watched, monitor_output.Run([], [], late))
 
 
 def _finish(watch: Watch, watched: Watched, run: monitor_output.Run) -> None:
     """Write page and metrics, print, mark what was seen, and exit with the code of the run."""
+    gone = set(watched.forget or ())
+    for name in gone:
+        watch.forget(name)
     standing = watch.standing
     # A snapshot that could not be measured is named until it is measured or forgotten.
-    missed = {one.name: one for one in (*standing.missed, *run.missed)}
+    missed = {one.name: one for one in (*standing.missed, *run.missed) if one.name not in gone}
     run = run._replace(missed=list(missed.values()))
     closed = watch.closed(only_last=watched.only_last)
     if watched.page is not None:

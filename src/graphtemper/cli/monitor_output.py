@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphtemper._core.estimate import Estimate
 from graphtemper.cli.output import (
     STYLES,
     print_json,
@@ -57,6 +56,7 @@ def print_facts(standing: Standing, run: Run, closed: Mapping[str, str], kind: s
 
 def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) -> None:
     """Print the newest verdict with its reasons, alarms, and what the run did."""
+    from graphtemper._core.estimate import Estimate
     from graphtemper.monitor.record import summary
     from graphtemper.recalibration.decisions.metrics import in_words, title
 

@@ -74,6 +74,30 @@ class Deployed:
     as_json: Json = False
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A graph of any size in Parquet files, which is streamed.
+
+    Parameters
+    ----------
+    features
+        The nodes in Parquet: a column per feature. GRAPH is then Parquet with the columns source
+        and target, LOGITS Parquet, and OUT a new directory.
+    directed
+        The edges in Parquet are ordered pairs.
+    sample
+        Nodes to run the model on: 2,000 of a large graph, unless given.
+    scheduler
+        Address of a Dask scheduler, such as tcp://host:8786. Default: run in this process.
+    """
+
+    features: str | None = None
+    directed: Flag = False
+    sample: int | None = None
+    scheduler: str | None = None
+
+
 def read_budget(text: str | None) -> Budget:
     """Read a number of passes or a word; the library refuses any word but ``thorough``.
 

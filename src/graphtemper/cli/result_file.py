@@ -14,8 +14,6 @@ from graphtemper.errors import require
 if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
 
-_SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv")
-
 
 def check_path(out: Path) -> None:
     """Raise an error if no result can be written to ``out``, before anything is measured."""
@@ -30,48 +28,32 @@ def check_outputs(
 ) -> None:
     """Raise an error if a command would overwrite a file that it reads, or write one twice.
 
-    The folders of its files have to exist.
+    The folders of its files have to exist, and pages need the extra [report].
 
     Parameters
     ----------
     outputs
         Files that are written, by option.
     inputs
-        Files, folders of snapshots and callables that are read; None is skipped.
+        Files and folders of snapshots that are read; None is skipped.
     """
+    read = [Path(os.path.realpath(source)) for source in inputs if source is not None]
     written: dict[Path, str] = {}
     for option, path in outputs.items():
         if path is None:
             continue
         check_folder(path)
-        if any(source is not None and _is_read(path, _located(source)) for source in inputs):
+        if option in ("--report", "--page"):
+            from graphtemper.recalibration.report.html import check_extra, check_name
+
+            check_name(path)
+            check_extra()
+        place = Path(os.path.realpath(path))
+        if place in read or (place.exists() and set(read) & set(place.parents)):
             raise errors.conflict(f"{option} {path} is a file that is read; choose another path.")
-        other = written.setdefault(path.resolve(), option)
+        other = written.setdefault(place, option)
         if other != option:
             raise errors.conflict(f"{option} and {other} name the same file; choose two.")
-
-
-def _located(source: str | os.PathLike[str]) -> Path:
-    name = os.fspath(source)
-    if ":" in name and not os.path.exists(name):
-        return Path(*name.partition(":")[0].split(".")).with_suffix(".py")
-    return Path(name)
-
-
-def _is_read(path: Path, source: Path) -> bool:
-    """Return whether a path names a file that is read, or a snapshot in a folder that is."""
-    place, origin = Path(os.path.realpath(path)), Path(os.path.realpath(source))
-    snapshot = place.suffix in _SNAPSHOTS and place.exists() and origin in place.parents
-    same = place.exists() and origin.exists() and place.samefile(origin)
-    return place == origin or snapshot or same
-
-
-def check_report(report: Path) -> None:
-    """Raise an error if no report can be written, before anything is measured."""
-    from graphtemper.recalibration.report.html import check_extra, check_name
-
-    check_name(report)
-    check_extra()
 
 
 def _pyarrow() -> Any:

@@ -12,18 +12,17 @@ grows by one, and answers carry the revision of the card that gave them.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphtemper import errors
 from graphtemper._core.files import check_folder
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.safe_reading import open_regular, parse_json
 from graphtemper.errors import VersionError
 
@@ -31,6 +30,8 @@ Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
 VERDICTS = ("trust", "caution", "abstain")
 Row = TypeVar("Row")
+# Kinds of rows that give a snapshot its place in time.
+_PLACED = ("answer", "missed")
 
 # "gtmp", in the field that SQLite reserves for the application, and the version of the table.
 _MARKS = {"application_id": 0x67746D70, "user_version": 5}
@@ -73,6 +74,8 @@ class Entry:
         Why metrics that were asked for have no value.
     question
         What was asked in the caller's words, such as a class by its name.
+    changes
+        What differs from the source, largest first, as `Recalibration.to_dict` has it.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Entry:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     question: dict[str, Any] = field(default_factory=dict)
+    changes: Sequence[dict[str, Any]] = ()
 
     @property
     def settled(self) -> bool:
@@ -108,15 +112,6 @@ class Entry:
         """The accuracy with its interval; "not known" if the verdict is `abstain`."""
         value = f"{self.accuracy:.1%}" if self.settled else "not known"
         return f"{value} (90 % interval {self.low:.1%} to {self.high:.1%})"
-
-    def check(self) -> Entry:
-        """Return the answer; raise `ValueError` if a number is not finite or impossible."""
-        shares = (self.low, self.accuracy, self.high, self.confidence)
-        numbers = (*shares, self.temperature, self.slope, *self.signals.values())
-        possible = all(0.0 <= share <= 1.0 for share in shares) and self.temperature > 0.0
-        if not (all(map(math.isfinite, numbers)) and possible and self.verdict in VERDICTS):
-            raise ValueError("a number that was measured on it is not finite, or not possible.")
-        return self
 
 
 class Missed(NamedTuple):
@@ -178,41 +173,28 @@ class Content:
     @cached_property
     def history(self) -> list[Entry]:
         """All answers in the order in which they were given."""
-        return self._of(
-            "answer", lambda reasons, **row: Entry(reasons=tuple(reasons), **row).check()
-        )
+        return self._of("answer", lambda reasons, **row: Entry(reasons=tuple(reasons), **row))
 
     @cached_property
-    def places(self) -> list[str]:
-        """Names in the order of time: a missed snapshot keeps its place until it is measured."""
-        rows = (row.get("name", "") for kind, row in self.rows if kind in ("answer", "missed"))
-        return list(dict.fromkeys(rows))
+    def first(self) -> dict[str, Entry]:
+        """The first answer to every snapshot by its name, oldest snapshot first."""
+        return self._in_order({entry.name: entry for entry in reversed(self.history)})
 
     @cached_property
-    def at_first(self) -> dict[str, Entry]:
-        """The first answer to every snapshot, in the order in which they were given."""
-        found: dict[str, Entry] = {}
-        for entry in self.history:
-            found.setdefault(entry.name, entry)
-        return found
+    def answers(self) -> dict[str, Entry]:
+        """The newest answer to every snapshot by its name, oldest snapshot first."""
+        return self._in_order({entry.name: entry for entry in self.history})
 
-    @cached_property
-    def first(self) -> list[Entry]:
-        """The first answer to every snapshot, oldest snapshot first."""
-        return [self.at_first[name] for name in self.places if name in self.at_first]
-
-    @cached_property
-    def answers(self) -> list[Entry]:
-        """The newest answer to every snapshot, oldest snapshot first."""
-        found = {entry.name: entry for entry in self.history}
-        return [found[name] for name in self.places if name in found]
+    def _in_order(self, answers: dict[str, Entry]) -> dict[str, Entry]:
+        """Sort answers by time: a missed snapshot keeps its place until it is measured."""
+        names = dict.fromkeys(row.get("name") for kind, row in self.rows if kind in _PLACED)
+        return {name: answers[name] for name in names if name in answers}
 
     @cached_property
     def missed(self) -> list[Missed]:
         """Snapshots that could not be measured and that nobody has asked to forget."""
         gone = {entry.name for entry in self.history} | self.forgotten
-        found = [*self._of("missed", Missed), *self._of("unread", Missed)]
-        return list({one.name: one for one in found if one.name not in gone}.values())
+        return [one for one in self._of("missed", Missed) if one.name not in gone]
 
     @cached_property
     def forgotten(self) -> set[str]:
@@ -266,28 +248,22 @@ class Log:
             texts = base.execute(_ALL).fetchall() if _has_rows(base, self.path) else []
         return self._parsed(texts)
 
-    def append(self, entry: Entry, missed: Sequence[Missed] = ()) -> bool:
+    def append(self, entry: Entry | None, missed: Sequence[Missed] = ()) -> bool:
         """Add an answer, together with the snapshots before it that could not be measured.
 
         Return False without adding anything if the log has an answer of that name, as after another
         process was faster. An answer of a card that has not learned all labels of the log is
         refused.
         """
-        with self._writing(entry.revision) as (base, known):
-            if ("answer", entry.name) in known:
+        with self._writing(None if entry is None else entry.revision) as (base, known):
+            if entry is not None and ("answer", entry.name) in known:
                 return False
             for snapshot in missed:
                 if not {("answer", snapshot.name), ("missed", snapshot.name)} & known:
                     _insert(base, "missed", snapshot._asdict())
-            _insert(base, "answer", asdict(entry))
+            if entry is not None:
+                _insert(base, "answer", asdict(entry))
             return True
-
-    def miss(self, missed: Sequence[Missed]) -> None:
-        """Add snapshots after the newest answer that could not be measured."""
-        with self._writing() as (base, known):
-            for snapshot in missed:
-                if not {("missed", snapshot.name), ("unread", snapshot.name)} & known:
-                    _insert(base, "unread", snapshot._asdict())
 
     def forget(self, name: str) -> None:
         """Leave a snapshot out that could not be measured."""
@@ -315,13 +291,11 @@ class Log:
 
     def report(self, names: Sequence[str], answers: int, labels: int) -> None:
         """Store that a number of answers and of late labels was acknowledged."""
-        content = self.read()
-        new = [name for name in names if (answers, labels) > content.reported(name)]
-        if new:
+        seen = self.read().reported
+        new = [name for name in names if (answers, labels) > seen(name)]
+        for name in new:
             with self._writing() as (base, _):
-                for name in new:
-                    facts = {"name": name, "answers": answers, "labels": labels}
-                    _insert(base, "reported", facts)
+                _insert(base, "reported", {"name": name, "answers": answers, "labels": labels})
 
     @contextmanager
     def _writing(

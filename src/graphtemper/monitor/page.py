@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from graphtemper.metrics.decisions import NAMES
 from graphtemper.monitor.drop import SOURCE
-from graphtemper.monitor.log import VERDICTS
+from graphtemper.monitor.log import VERDICTS, Entry
 from graphtemper.monitor.record import summary
 from graphtemper.monitor.standing import Standing
 from graphtemper.recalibration.decisions.metrics import title
@@ -32,10 +33,12 @@ from graphtemper.recalibration.report.vega import (
 # those with alarms or labels are always drawn.
 _MAX_POINTS = 1500
 _NEWEST_ROWS = 50
+# What differs from the source is shown for as many snapshots and names.
+_RECENT, _MOST_NAMES = 12, 10
 # A missing value interrupts the line and does not affect the scale.
 _GAPS = "break-paths-filter-domains"
 _SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
-_TALL, _LOW, _NAME = 260, 130, 16  # heights of charts, and of the name of a line
+_TALL, _LOW = 260, 130  # heights of charts
 
 
 def render(standing: Standing) -> str:
@@ -86,7 +89,17 @@ def render(standing: Standing) -> str:
         begun=begun[::-1],
         counts={word: sum(row["verdict"] == word for row in rows) for word in VERDICTS},
         missed=standing.missed[::-1][:_NEWEST_ROWS],
+        moved=_over_time(answers[-_RECENT:]),
+        recent=answers[-_RECENT:],
     )
+
+
+def _over_time(answers: Sequence[Entry]) -> dict[str, list[float | None]]:
+    """Return the size of the largest changes by name, for each snapshot; None where it is small."""
+    sizes = [{item["name"]: item["size"] for item in entry.changes[::-1]} for entry in answers]
+    largest = {name: max(row.get(name, 0.0) for row in sizes) for row in sizes for name in row}
+    names = sorted(largest, key=lambda name: -largest[name])
+    return {name: [row.get(name) for row in sizes] for name in names[:_MOST_NAMES]}
 
 
 def _below(limit: str, late: bool) -> str:
@@ -164,41 +177,28 @@ def accuracy_chart(
     ]
     replaced = any(row["first"] is not None for row in rows)
     ends = {"x": x, "y": at("low", y), "y2": {"field": "high"}}
-    interval = layer("area", ends, color=BAND)
-    alone: list[Spec] = []
-    if len(rows) == 1:  # an area and lines need two
-        interval = layer("rule", ends, color=TRUTH, strokeWidth=3)
-        alone = [points("confidence", known, shape, color=BEFORE)] * any(settled)
     layers = [
-        interval,
-        trend("confidence", BEFORE, strokeDash=[5, 3]),
+        # An area needs two snapshots, a line does not.
+        layer("rule" if len(rows) == 1 else "area", ends, color=BAND),
+        trend("confidence", BEFORE, strokeDash=[5, 3], point=len(rows) == 1),
         layer("rule", {"y": limit}, lines, color=INK, strokeDash=[1, 3]),
         *([trend("first", MUTED, strokeWidth=1)] if replaced else []),
         trend("accuracy", TRUTH, strokeWidth=2),
-        *alone,
         *(some for some, shown in marked if shown),
         *_alarms(rules, x),
-        *_labels(rows, lines, limit),
+        *_names(lines, limit),
     ]
     return sized(_TALL, {"data": {"values": rows}, "layer": layers})
 
 
-def _labels(rows: list[dict[str, Any]], lines: list[dict[str, Any]], y: Spec) -> list[Spec]:
-    """Return the names of horizontal lines, readable over others and apart from each other."""
-    keys = ("low", "high", "confidence")
-    values = [row[key] for row in rows for key in keys] + [line["limit"] for line in lines]
-    least = _NAME * (max(values) - min(values)) / _TALL
-    ordered = sorted(lines, key=lambda line: -float(line["limit"]))
-    layers, above = [], 2.0
-    for one in ordered:
-        # Under its line where the name of the line above it would be in the way.
-        below = above - one["limit"] < least
-        above = one["limit"] - least if below else one["limit"]
-        place = {"x": {"value": "width"}, "y": y, "text": {"field": "text", "type": "nominal"}}
-        style: Spec = {"align": "right", "dy": 8 if below else -6}
-        halo: Spec = {"stroke": "var(--page)", "strokeWidth": 4, "strokeJoin": "round"}
-        layers += [layer("text", place, [one], **style, **halo)]
-        layers += [layer("text", place, [one], **style, color=MUTED)]
+def _names(lines: list[dict[str, Any]], y: Spec) -> list[Spec]:
+    """Return the names of horizontal lines, at one end and the other, so that they stand apart."""
+    layers = []
+    for place, side in enumerate(("right", "left")):
+        x = {"value": 0 if place else "width"}
+        text = {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}}
+        if lines[place::2]:
+            layers.append(layer("text", text, lines[place::2], align=side, dy=-6, color=MUTED))
     return layers
 
 

@@ -13,12 +13,11 @@ the labels would show. Without this, few labels would make good intervals look b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from graphtemper import errors, metrics
@@ -28,7 +27,6 @@ from graphtemper._core.estimate import DEVIATIONS
 from graphtemper.card.environments import FEWEST_NODES
 from graphtemper.monitor.log import Content, Entry, Labelled
 from graphtemper.recalibration.labels.few_labels import Labels
-from graphtemper.scale.logit_tables import LogitParts
 
 # The level of intervals, and the probability below which too few of them hold the truth.
 _LEVEL, _UNLIKELY = 0.9, 0.05
@@ -73,8 +71,7 @@ class Scored:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        labelled = self.labelled._asdict()
-        facts = {"snapshot": labelled.pop("name"), "when": self.first.when} | labelled
+        facts = {"snapshot": self.first.name, "when": self.first.when, **self.labelled._asdict()}
         for name, entry in (("first", self.first), ("latest", self.latest)):
             keys = ("accuracy", "low", "high", "verdict")
             facts[name] = {key: getattr(entry, key) for key in keys}
@@ -85,8 +82,11 @@ def track_record(content: Content) -> list[Scored]:
     """Return every snapshot of a log whose labels are known, in the order of the snapshots."""
     labelled = {row.name: row for row in content.labelled}
     # A labelled snapshot is never answered again, so the newest answer came before its labels.
-    pairs = zip(content.first, content.answers, strict=True)
-    return [Scored(labelled[a.name], a, b) for a, b in pairs if a.name in labelled]
+    return [
+        Scored(labelled[name], first, content.answers[name])
+        for name, first in content.first.items()
+        if name in labelled
+    ]
 
 
 def summary(record: Sequence[Scored]) -> str:
@@ -111,32 +111,10 @@ were off by 2.0 points on average, 2.0 too high.'
         f"interval; estimates were off by {off:.1f} points on average, {abs(bias):.1f} too "
         f"{direction}."
     )
-    if too_narrow(record):
+    # Intervals of 90 % would have so few only in 5 % of all records.
+    if float(bdtr(held, count, _LEVEL)) < _UNLIKELY:
         text += " That is fewer than 90 % intervals should hold: they are too narrow here."
     return text
-
-
-def too_narrow(record: Sequence[Scored]) -> bool:
-    """Return whether so few intervals hold that 90 % intervals would do so in 5 % of records."""
-    held = sum(item.covered for item in record)
-    return bool(record) and float(bdtr(held, len(record), _LEVEL)) < _UNLIKELY
-
-
-def chosen_logits(
-    parts: LogitParts, labels: Mapping[int, int | None]
-) -> tuple[NDArray[np.int64], FloatArray, int]:
-    """Return the labelled nodes of logits, their rows, and the number of nodes."""
-    names, rows, start = [np.empty(0, np.int64)], [np.empty((0, parts.num_classes))], 0
-    for part in range(len(parts)):
-        for nodes, logits in parts.batches(part):
-            numbers = np.arange(start, start + len(logits)) if nodes is None else nodes
-            numbers = np.asarray(numbers, dtype=np.int64)
-            chosen = np.isin(numbers, list(labels))
-            names.append(numbers[chosen])
-            rows.append(np.asarray(logits, dtype=np.float64)[chosen])
-            start += len(logits)
-    found = np.concatenate(names)
-    return found, np.concatenate(rows), max([start, *(found + 1)])
 
 
 def score(
@@ -158,22 +136,12 @@ def score(
         float(metrics.ece(temperatures.apply(logits, value), labels.classes))
         for value in (source_temperature, entry.temperature)
     )
-    realised = _realised(temperatures.apply(logits, entry.temperature), labels, entry)
+    realised = None
+    if entry.asked:
+        # A review and costs are of all nodes.
+        known = entry.asked if count == entry.num_nodes else ("positive", "threshold")
+        asked = {name: value for name, value in entry.asked.items() if name in known}
+        p = temperatures.apply(logits, entry.temperature)
+        found = metrics.decisions(p, labels.classes, **asked)
+        realised = {name: value for name, value in found.items() if value is not None}
     return Labelled(entry.name, revision, int(count), accuracy, deviation, before, after, realised)
-
-
-def _realised(p: FloatArray, labels: Labels, entry: Entry) -> dict[str, float] | None:
-    """Return the metrics that were estimated, as the labelled nodes have them.
-
-    A review and costs of all nodes are left out unless all nodes are labelled.
-    """
-    if not entry.asked:
-        return None
-    whole = labels.classes.size == entry.num_nodes
-    asked = {
-        name: value
-        for name, value in entry.asked.items()
-        if whole or name in ("positive", "threshold")
-    }
-    found = metrics.decisions(p, labels.classes, **asked)
-    return {name: value for name, value in found.items() if value is not None}

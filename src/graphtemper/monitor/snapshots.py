@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from graphtemper import errors
 from graphtemper._core.checks import check_integer
 from graphtemper._core.printable import natural_key
 from graphtemper._core.safe_reading import open_regular
-from graphtemper._core.stamps import stamp
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.models.logit_files import ARRAYS, EXPECTED
@@ -66,8 +65,8 @@ class Snapshot:
         snapshot that is older than the newest of its log. Default: the date in its name, if any.
     digest
         A checksum of its content; by default it is computed from the content.
-    files
-        Returns the files that it is read from (optional): while their stamps do not change, a
+    place
+        The file or folder that it is read from (optional): while its stamp does not change, a
         logged snapshot is not read again.
     """
 
@@ -76,7 +75,7 @@ class Snapshot:
     nodes: NDArray[np.int64] | None = None
     when: str | None = field(default=None, kw_only=True)
     digest: str | None = field(default=None, kw_only=True)
-    files: Callable[[], Sequence[Path]] | None = field(default=None, kw_only=True)
+    place: Path | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.when is None:
@@ -94,21 +93,35 @@ class Snapshot:
         return LogitArray(np.asarray(content), num_classes)
 
     def stamp(self) -> str | None:
-        """Return a stamp of its files, which shows cheaply whether they may have changed."""
-        return None if self.files is None else stamp(self.files())
+        """Return a stamp of its files, which changes when they do; their contents are not read.
+
+        A file that is written to or replaced gets a new change time, which only the operating
+        system sets, or another inode.
+        """
+        if self.place is None:
+            return None
+        inside = sorted(self.place.rglob("*")) if self.place.is_dir() else [self.place]
+        facts = []
+        for file in inside:
+            if not file.is_dir():
+                with open_regular(file) as stream:
+                    status = os.fstat(stream.fileno())
+                times = (status.st_mtime_ns, status.st_ctime_ns)
+                facts.append((str(file), status.st_size, *times, status.st_ino, status.st_dev))
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def is_older_than(self, name: str, when: str | None) -> bool:
         """Return whether it comes before another in time; names of files are in order of time.
 
         Examples
         --------
-        >>> day2 = Snapshot("day2", Graph, files=list)
+        >>> day2 = Snapshot("day2", Graph, place=Path("day2"))
         >>> day2.is_older_than("day10", None), day2.is_older_than("day1", None)
         (True, False)
         """
         if self.when and when and self.when != when:
             return self.when < when
-        return self.files is not None and natural_key(self.name) < natural_key(name)
+        return self.place is not None and natural_key(self.name) < natural_key(name)
 
     def checksum(self, content: Kept) -> str:
         """Return the checksum of what a watch reads: no labels, masks and names of a graph.
@@ -125,7 +138,7 @@ class Snapshot:
         if isinstance(content, Graph):
             return content_digest(content, _NOT_READ)
         if isinstance(content, Tables):
-            return _content_of(_part_files(content[:3]))
+            return _checksum_of(content)
         digest = hashlib.sha256(f"{content.num_classes} classes\n".encode())
         for part in range(len(content)):
             for _, logits in content.batches(part):
@@ -139,114 +152,56 @@ def snapshots_of(given: Given, num_classes: int, *, logits: bool = False) -> lis
     Parameters
     ----------
     given
-        A path, a folder or several of them, whose snapshots are put in order; a `Snapshot` or
-        several; or a mapping from names to what a `Snapshot` holds, in its order.
+        A path, a folder or several of them; a `Snapshot` or several; or a mapping from names to
+        what a `Snapshot` holds, in its order.
     num_classes
         Number of classes of logits.
     logits
         Files are those of logits.
 
+    Notes
+    -----
+    A graph is an ``.npz``, or a folder with the folders `TABLES` of Parquet files. Logits are a
+    file (Parquet, ``.npy``, ``.npz`` with the key ``logits``, or CSV) or a folder of Parquet files,
+    its parts. Any other folder holds snapshots, also if Spark gave folders of parts names such as
+    ``day1.parquet``. Names that begin with a dot or an underscore are skipped as work in progress.
+
+    If all names of files hold a date (`date_of`), the order is that of the dates; otherwise that of
+    the names, with numbers in numerical order.
+
     Examples
     --------
     >>> [shot.when for shot in snapshots_of({"2026-05": Graph, "2026-06": Graph}, 2)]
     ['2026-05', '2026-06']
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for day in (2, 10):
+    ...         np.save(Path(folder) / f"day{day}.npy", np.zeros((3, 2)))
+    ...     [snapshot.name for snapshot in snapshots_of(folder, 2, logits=True)]
+    ['day2.npy', 'day10.npy']
     """
     if isinstance(given, Mapping):
         return [Snapshot(name, content) for name, content in given.items()]
     several: list[Any] = [given] if isinstance(given, str | os.PathLike | Snapshot) else list(given)
     found = [one for one in several if isinstance(one, Snapshot)]
-    if not found:
-        return find_logits(several, num_classes) if logits else find_snapshots(several)
-    if len(found) < len(several):
+    if found and len(found) < len(several):
         raise errors.wrong_type("give either snapshots, or files and folders of them, not both.")
-    return found
-
-
-def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
-    """Return the graphs in files and folders, oldest first.
-
-    A graph is an ``.npz``, or a folder with the folders `TABLES` of Parquet files.
-
-    If all names hold a date (`date_of`), the order is that of the dates; otherwise that of the
-    names, with numbers in numerical order. In folders, names that begin with a dot or an underscore
-    are skipped as work in progress.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from graphtemper import csbm
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for day in (2, 10):
-    ...         csbm.sample(20, 3, 0.8, 1.0, seed=day).save(Path(folder) / f"day{day}.npz")
-    ...     [snapshot.name for snapshot in find_snapshots([folder])]
-    ['day2.npz', 'day10.npz']
-    """
-
-    def inside(folder: Path) -> list[Path]:
-        if _holds_tables(folder):
-            return [folder]
-        return [item for item in _items(folder) if item.suffix == ".npz" or _holds_tables(item)]
-
-    return _find(
-        paths,
-        inside,
-        ".npz graphs, or a folder of them; logits are watched without --predict",
-        _graph_at,
-    )
-
-
-def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[Snapshot]:
-    """Return the snapshots of logits in files and folders, oldest first as in `find_snapshots`.
-
-    A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, or CSV. A
-    folder of Parquet files is one snapshot too; the files are its parts, as for
-    `graphtemper.recalibrate`. Any other folder holds snapshots: its files and its
-    folders of parts, also if Spark gave these folders names such as ``day1.parquet``. Names that
-    begin with a dot or an underscore are skipped.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for day in (2, 10):
-    ...         np.save(Path(folder) / f"day{day}.npy", np.zeros((3, 2)))
-    ...     [snapshot.name for snapshot in find_logits([folder], num_classes=2)]
-    ['day2.npy', 'day10.npy']
-    """
-
-    def inside(folder: Path) -> list[Path]:
-        if _holds_shards(folder):
-            return [folder]
-        return [item for item in _items(folder) if item.suffix in ARRAYS or _holds_shards(item)]
-
-    return _find(
-        paths,
-        inside,
-        f"{EXPECTED} files of logits, or a folder of them",
-        lambda place: open_logits(place, num_classes),
-    )
-
-
-def _find(
-    paths: Sequence[str | os.PathLike[str]],
-    inside: Callable[[Path], list[Path]],
-    expected: str,
-    load: Callable[[Path], Kept],
-) -> list[Snapshot]:
-    """Return the snapshots at places, oldest first; refuse two of the same name."""
-    places: list[Path] = []
-    for path in map(Path, paths):
-        found = inside(path) if path.is_dir() else [path] * path.is_file()
-        if not found:
-            raise errors.no_file(f"there is no snapshot at {path}; name {expected}.")
-        places += found
-    if not places:
-        raise errors.empty(f"there are no snapshots to watch; name {expected}.")
+    if found:
+        return found
+    load: Callable[[Path], Kept] = _graph_at
+    suffixes: tuple[str, ...] = (".npz",)
+    is_one, expected = _holds_tables, ".npz graphs"
+    if logits:
+        load = partial(open_logits, num_classes=num_classes)
+        suffixes, is_one, expected = ARRAYS, _holds_parts, f"{EXPECTED} files of logits"
     # Bytes of a name that are not UTF-8 are written as in day\xff.npz.
     named = [
         (os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace"), place)
-        for place in places
+        for path in map(Path, several)
+        for place in _places(path, suffixes, is_one)
     ]
+    if not named:
+        raise errors.empty(f"there are no snapshots; name {expected}, or a folder of them.")
     name, count = Counter(name for name, _ in named).most_common(1)[0]
     if count > 1:
         raise errors.repeated(
@@ -255,39 +210,19 @@ def _find(
         )
     by_date = all(date_of(name) for name, _ in named)
     named.sort(key=lambda pair: ((date_of(pair[0]) or "") * by_date, natural_key(pair[0])))
-    return [
-        Snapshot(name, partial(load, place), files=partial(_files, place)) for name, place in named
-    ]
+    return [Snapshot(name, partial(load, place), place=place) for name, place in named]
 
 
-def _files(place: Path) -> list[Path]:
-    if _holds_tables(place):
-        return _part_files(place / name for name in TABLES)
-    return _part_files([place]) if place.is_dir() else [place]
-
-
-def _part_files(folders: Iterable[Any]) -> list[Path]:
-    return [Path(file) for folder in folders for file in parquet_files(folder)]
-
-
-def _content_of(files: list[Path]) -> str:
-    """Return a checksum of the bytes of files, which are not loaded."""
-    total = hashlib.sha256()
-    for file in files:
-        with open_regular(file) as stream:
-            total.update(hashlib.file_digest(stream, "sha256").digest())
-    return total.hexdigest()
-
-
-def _graph_at(place: Path) -> Graph | Tables:
-    if _holds_tables(place):
-        logits, graph, features = (place / name for name in TABLES)
-        return Tables(logits, graph, features)
-    return Graph.load(place)
-
-
-def _holds_tables(place: Path) -> bool:
-    return all((place / name).is_dir() for name in TABLES)
+def _places(path: Path, suffixes: Sequence[str], is_one: Callable[[Path], bool]) -> list[Path]:
+    """Return where the snapshots at a path are; there must be at least one."""
+    if path.is_file() or is_one(path):
+        return [path]
+    found = [item for item in _items(path) if item.suffix in suffixes or is_one(item)]
+    if not found:
+        raise errors.no_file(
+            f"there is no snapshot at {path}; name {' or '.join(suffixes)} files or Parquet."
+        )
+    return found
 
 
 def _items(folder: Path) -> list[Path]:
@@ -298,11 +233,32 @@ def _items(folder: Path) -> list[Path]:
         raise errors.unreadable(f"the folder {folder} cannot be read: {error.strerror}.") from error
 
 
-def _holds_shards(place: Path) -> bool:
+def _holds_parts(place: Path) -> bool:
     """Return whether a place is a folder of Parquet files."""
     return place.is_dir() and any(
         item.suffix == ".parquet" and not item.is_dir() for item in _items(place)
     )
+
+
+def _holds_tables(place: Path) -> bool:
+    return all((place / name).is_dir() for name in TABLES)
+
+
+def _checksum_of(tables: Tables) -> str:
+    """Return a checksum of the bytes of files, which are not loaded."""
+    total = hashlib.sha256()
+    for folder in tables[:3]:
+        for file in parquet_files(folder):
+            with open_regular(file) as stream:
+                total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
+
+
+def _graph_at(place: Path) -> Graph | Tables:
+    if _holds_tables(place):
+        logits, graph, features = (place / name for name in TABLES)
+        return Tables(logits, graph, features)
+    return Graph.load(place)
 
 
 def date_of(name: str) -> str | None:
@@ -340,7 +296,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     """
     check_integer(count, "count", 1)
     if graph.time is None or not graph.time.any():
-        raise errors.empty("the graph has no times; name a folder of snapshots instead.")
+        raise errors.empty("the graph has no times; follow snapshots of it instead.")
     content = content_digest(graph, _NOT_READ)
     known_times = graph.time[graph.time != 0]
     quantiles = np.arange(1, count + 1) / count

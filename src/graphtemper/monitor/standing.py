@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphtemper import errors
-from graphtemper.card.card import SourceCard
-from graphtemper.monitor.change import Change, alarms
-from graphtemper.monitor.drop import Drop, drops, limits_of
-from graphtemper.monitor.log import Content, Entry, Missed
-from graphtemper.monitor.record import Scored, track_record
-from graphtemper.recalibration.gates import Gate
+from graphtemper.monitor.change import Change
+from graphtemper.monitor.drop import Drop
+from graphtemper.monitor.log import Entry, Missed
+from graphtemper.monitor.record import Scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,39 +64,3 @@ class Standing:
         if entry.low <= self.source <= entry.high:
             return f"{text}; it was {source}."
         return f"{text}, {'down' if entry.high < self.source else 'up'} from {source}."
-
-
-def read_log(
-    log: Content,
-    card: SourceCard,
-    gates: Iterable[Gate] = (),
-    *,
-    seed: int = 0,
-    false_alarms: float = 0.01,
-    false_drops: float = 0.05,
-    every: int = 1,
-) -> Standing:
-    """Read the rows of a log as a whole; gates on the accuracy are limits of drops."""
-    if not log.answers:
-        raise errors.empty(f"the log {log.path} has no snapshots yet.")
-    limits = limits_of(card.reference.accuracy, gates)
-    place = {entry.name: position for position, entry in enumerate(log.first)}
-    # In the order in which they were given, and as they were: a snapshot that was measured late, or
-    # an answer given again, would move or raise alarms of the past.
-    tested = list(log.at_first.values())
-    changes = alarms(tested, false_alarms, seed, every)
-    fallen = drops(log.history, limits, false_drops, log.labelled, log.places)
-    return Standing(
-        model=card.predictor,
-        source=card.reference.accuracy,
-        first=log.first,
-        answers=log.answers,
-        record=track_record(log),
-        changes=[one._replace(position=place[tested[one.position].name]) for one in changes],
-        drops=fallen,
-        limits=limits,
-        missed=log.missed,
-        false_alarms=false_alarms,
-        false_drops=false_drops,
-        every=every,
-    )

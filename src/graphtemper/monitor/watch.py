@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,32 +12,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import errors
-from graphtemper._core.checks import check_instance, check_integer
+from graphtemper._core.checks import FloatArray, check_instance, check_integer
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import GraphTemperError, InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, select_nodes
 from graphtemper.models.predictor import Predictor, predict
-from graphtemper.monitor.change import check_rate
-from graphtemper.monitor.drop import drops
+from graphtemper.monitor.change import alarms, check_rate
+from graphtemper.monitor.drop import drops, limits_of
 from graphtemper.monitor.log import Content, Entry, Kind, Log, Missed
 from graphtemper.monitor.page import render
 from graphtemper.monitor.prometheus import exposition
-from graphtemper.monitor.record import Scored, chosen_logits, score, track_record
+from graphtemper.monitor.record import Scored, score, track_record
 from graphtemper.monitor.snapshots import Given, Kept, Snapshot, snapshots_of
-from graphtemper.monitor.standing import Standing, read_log
+from graphtemper.monitor.standing import Standing
 from graphtemper.recalibration.gates import ALARMS, Gate
 from graphtemper.recalibration.job import recalibrate
-from graphtemper.recalibration.labels.given import read_labels
-from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.logit_tables import LogitParts, open_logits
+from graphtemper.recalibration.labels.given import MOST, read_labels
+from graphtemper.scale.logit_tables import as_numbers, open_logits
 from graphtemper.scale.stored_graph import Tables
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
 _MAX_REASON = 1000
 _RUN = "run"  # what every run acknowledges
+_MOST_CHANGES = 50
 
 
 class Run(NamedTuple):
@@ -142,9 +142,8 @@ class Watch:
             "false_alarms": check_rate(false_alarms, "false_alarms"),
         }
         self.every = check_integer(every, "every", 1)
-        self._log = Log(path, {"card": fingerprint(card), "seed": seed})
-        self._added: set[str] = set()  # and not acknowledged
-        self._refused: set[str] = set()
+        checksum = hashlib.sha256(card.to_json().encode()).hexdigest()
+        self._log = Log(path, {"card": checksum, "seed": seed})
         self._looked: tuple[int, int] | None = None
         self._read()
 
@@ -185,11 +184,17 @@ class Watch:
             raise errors.missing("a snapshot in memory needs a name; call add(..., name=...).")
         else:
             shot = Snapshot(name, graph, when=when)
-        self._run(model, [replace(shot, nodes=nodes)], earlier, None, None)
-        content = self._read()
-        if shot.name in content.forgotten:
+        content = self._check(model)
+        new, refused = self._new([replace(shot, nodes=nodes)], content)
+        for error in refused.values():
+            raise error
+        for one in new:
+            card, revision = self._learned(content), len(content.cards)
+            self._log.append(self._measure(model, one, card, revision, self.decisions, earlier))
+        answers = self._read().answers
+        if shot.name not in answers:
             raise errors.conflict(f"{shot.name} is to be forgotten; give it another name.")
-        return {entry.name: entry for entry in content.answers}[shot.name]
+        return answers[shot.name]
 
     def follow(
         self,
@@ -219,11 +224,28 @@ class Watch:
         progress
             Called after each snapshot.
         """
-        found = snapshots_of(snapshots, self.card.num_classes, logits=model is None)
-        run = Run([], [])
-        failed = self._run(model, found, earlier, progress, run)
-        if failed and self._read().answers:
-            self._log.miss(failed)
+        content = self._check(model)
+        shots = snapshots_of(snapshots, self.card.num_classes, logits=model is None)
+        new, refused = self._new(shots, content)
+        run = Run([], [Missed(name, _reason_of(error)) for name, error in refused.items()])
+        card, revision = self._learned(content), len(content.cards)
+        missed: list[Missed] = []  # since the last one that was measured
+        for number, shot in enumerate(new, start=1):
+            try:
+                entry = self._measure(model, shot, card, revision, self.decisions, earlier)
+            except MissingExtraError:
+                raise  # the snapshot is not at fault
+            except Exception as error:
+                missed.append(Missed(shot.name, _reason_of(error)))
+                run.missed.append(missed[-1])
+            else:
+                if self._log.append(entry, missed):  # or another process was faster
+                    run.added.append(entry)
+                missed = []
+            if progress is not None:
+                progress(number, len(new))
+        if missed and self._read().history:
+            self._log.append(None, missed)
         return run
 
     def labels(
@@ -260,63 +282,58 @@ class Watch:
         progress
             Called with the number of snapshots answered again, and their total.
         """
-        self._check(model)
-        content = self._read()
+        content = self._check(model)
         shots = snapshots_of(snapshots, self.card.num_classes, logits=model is None)
-        by_name, entries = {shot.name: shot for shot in shots}, content.at_first
-        known = {row.name for row in content.labelled}
-        if name not in entries or name not in by_name:
+        given, known = {shot.name: shot for shot in shots}, {row.name for row in content.labelled}
+        if name not in content.first or name not in given:
             raise errors.missing(
                 f"labels belong to a snapshot that was measured and is given: {name!r} is not one "
                 f"of the log {self._log.path}, or it was not given."
             )
         if name in known:
             raise InputError(f"the log {self._log.path} has labels of {name}; it is labelled once.")
-        card, entry, shot = self._learned(content), entries[name], by_name[name]
-        kept = shot.load(card.num_classes)
-        _check_digest(shot.checksum(kept), entry)
-        graph = kept if isinstance(kept, Graph) else None
-        if model is None or graph is None:
-            found, logits, num_nodes = chosen_logits(_logits_of(kept, card), labels or {})
+        card, entry = self._learned(content), content.first[name]
+        kept = given[name].load(card.num_classes)
+        _check_digest(given[name].checksum(kept), entry)
+        graph = kept if isinstance(kept, Graph) and model is not None else None
+        if graph is None or model is None:
+            nodes, logits = _logits_of(kept, card)
+            num_nodes = int(nodes.max()) + 1
         else:
-            found, num_nodes = select_nodes(shot.nodes, graph.num_nodes), graph.num_nodes
-            logits = predict(model, graph.replace(labels=None))[found]
+            num_nodes = graph.num_nodes
+            nodes = select_nodes(given[name].nodes, num_nodes)
+            logits = predict(model, graph.replace(labels=None))[nodes]
             if labels is None and graph.labels is not None:
-                labels = {int(k): int(graph.labels[k]) for k in found if graph.labels[k] >= 0}
+                labels = {int(k): int(graph.labels[k]) for k in nodes if graph.labels[k] >= 0}
         if labels is None:
             raise errors.no_labels(f"{name} holds no labels; give them as a table of node,class.")
-        read = read_labels(labels, found, num_nodes, card.num_classes)
-        learns = model is not None and graph is not None
-        revision = len(content.cards) + learns
+        read = read_labels(labels, nodes, num_nodes, card.num_classes)
+        revision = len(content.cards) + (graph is not None)
         scored = score(logits[read.rows], read, entry, card.temperature, revision)
         answered: list[Entry] = []
         unanswered: list[Missed] = []
-        if model is not None and graph is not None:
-            whole, nodes = np.full(num_nodes, -1, dtype=np.int64), found[read.rows]
-            _check_stored(graph, nodes, read.classes, name)
-            whole[nodes] = read.classes
-            old = None if earlier is None else _fitted(earlier, num_nodes)
+        if graph is not None and model is not None:
+            now, old = np.full(num_nodes, -1), _fitted(earlier, num_nodes)
+            now[nodes[read.rows]] = read.classes
             facts: dict[str, Any] = {"name": name[:200], "when": entry.when, "earlier": old}
-            card = card.learn(model, graph.replace(labels=whole), nodes, **facts)
-            latest = None if old is None else np.where(whole >= 0, whole, old)
-            places = [place for place in content.places if place in entries]
-            later = [place for place in places[places.index(name) + 1 :] if place not in known]
+            card = card.learn(model, graph.replace(labels=now), nodes[read.rows], **facts)
+            newest = None if old is None else np.where(now >= 0, now, old)
+            names = list(content.first)
+            later = [other for other in names[names.index(name) + 1 :] if other not in known]
             for number, other in enumerate(later, start=1):
-                first = entries[other]
+                first = content.first[other]
                 try:
-                    if other not in by_name:
+                    if other not in given:
                         raise errors.no_file("it is not among the given snapshots.")
-                    answer = self._measure(
-                        model, by_name[other], card, revision, first.asked, latest
-                    )
+                    shot = replace(given[other], when=first.when)
+                    answer = self._measure(model, shot, card, revision, first.asked, newest)
                     _check_digest(answer.digest, first)
-                    facts = {"when": first.when, "question": first.question}
-                    answered.append(replace(answer, **facts))
+                    answered.append(replace(answer, question=first.question))
                 except Exception as error:  # a file of long ago may be damaged or gone
                     unanswered.append(Missed(other, _reason_of(error)))
                 if progress is not None:
                     progress(number, len(later))
-        self._log.add_labels(scored, card.to_json() if learns else None, answered)
+        self._log.add_labels(scored, None if graph is None else card.to_json(), answered)
         record = {item.first.name: item for item in track_record(self._read())}
         return LateLabels(record[name], card, answered, unanswered)
 
@@ -357,39 +374,36 @@ class Watch:
         content, gate = self._read(), Gate.parse(condition)
         self._looked = len(content.history), len(content.labelled)
         standing = self._standing(content)
-        newest = standing.newest.name
+        newest, names = standing.newest.name, list(content.answers)
         seen, labels = content.reported(gate.field if gate.field in ALARMS else _RUN)
         known = {entry.name for entry in content.history[:seen]}
-        recent = {entry.name for entry in content.history} - known | self._added | {newest}
-        if only_last:
-            recent = {newest}
+        recent = {newest} if only_last else set(names) - known | {newest}
         asked = [entry for entry in standing.answers if entry.name in recent]
         if gate.field == "change":
-            names = (standing.answers[one.position].name for one in standing.changes)
-            return _listed(f"a change at {name}" for name in names if name in recent)
+            changed = [names[change.position] for change in standing.changes]
+            return _listed(f"a change at {name}" for name in changed if name in recent)
         if gate.field != "drop":
-            return _listed(
-                f"on {one.name} {reason}" for one in asked if (reason := self._why(gate, one))
-            )
-        order = [name for name in content.places if name in known]
-        past = content.history[:seen], standing.limits, self.rates["false_drops"]
+            why = ((entry, self._why(gate, entry)) for entry in asked)
+            return _listed(f"on {entry.name} {reason}" for entry, reason in why if reason)
+        fallen = [(names[drop.position], drop.below) for drop in standing.drops]
+        order = [name for name in names if name in known]
+        past = content.history[:seen], standing.limits, standing.false_drops
         before = {
-            (order[one.position], one.below)
-            for one in drops(*past, content.labelled[:labels], order)
+            (order[drop.position], drop.below)
+            for drop in drops(*past, content.labelled[:labels], order)
         }
-        found = [(standing.answers[one.position].name, one.below) for one in standing.drops]
-        new = [
+        reasons = [
             f"{name} is below {below}"
-            for name, below in found
+            for name, below in fallen
             if name == newest or not (only_last or (name, below) in before)
         ]
-        labelled = {item.labelled.name for item in standing.record}
-        unknown = (
-            f"nothing can be told of {one.name}, because the verdict is abstain"
-            for one in asked
-            if not one.settled and one.name not in labelled
-        )
-        return _listed([*new, *unknown])
+        labelled = {row.name for row in content.labelled}
+        reasons += [
+            f"nothing can be told of {entry.name}, because the verdict is abstain"
+            for entry in asked
+            if not entry.settled and entry.name not in labelled
+        ]
+        return _listed(reasons)
 
     def closed(self, *, only_last: bool = False) -> dict[str, str]:
         """Return those of the watch's gates that are closed, each with the reason; see `gate`."""
@@ -405,107 +419,76 @@ class Watch:
         alarms = sorted({gate.field for gate in self.gates} & set(ALARMS))
         counts = self._looked or (len(content.history), len(content.labelled))
         self._log.report([_RUN, *alarms], *counts)
-        self._added.clear()
 
     def forget(self, name: str) -> None:
         """Leave out, for good, a snapshot that could not be measured or that was refused."""
-        content = self._read()
-        if name in content.at_first:
+        if name in self._read().first:
             raise errors.conflict(f"{name} was measured; what is in a log stays there.")
-        if name not in self._refused | {one.name for one in content.missed} | content.forgotten:
-            raise errors.missing(f"no snapshot {name!r} is missing in the log {self._log.path}.")
         self._log.forget(name)
 
     @property
     def names(self) -> list[str]:
         """Names of the snapshots that were measured, oldest first."""
-        return [entry.name for entry in self._read().first]
-
-    def _standing(self, content: Content) -> Standing:
-        return read_log(
-            content, self.card, self.gates, seed=self.seed, every=self.every, **self.rates
-        )
+        return list(self._read().first)
 
     def _read(self) -> Content:
         return self._log.read()
 
-    def _check(self, model: Predictor | None) -> None:
-        """Settle the kind of the log; refuse the other one, and another model."""
+    def _standing(self, content: Content) -> Standing:
+        """Read the rows of a log as a whole; gates on the accuracy are limits of drops."""
+        if not content.history:
+            raise errors.empty(f"the log {content.path} has no snapshots yet.")
+        limits, names = limits_of(self.card.reference.accuracy, self.gates), list(content.first)
+        # In the order in which they were given, and as they were: a snapshot that was measured
+        # late, or an answer given again, would move or raise alarms of the past.
+        tested = sorted(content.first.values(), key=content.history.index)
+        changes = alarms(tested, self.rates["false_alarms"], self.seed, self.every)
+        return Standing(
+            model=self.card.predictor,
+            source=self.card.reference.accuracy,
+            first=list(content.first.values()),
+            answers=list(content.answers.values()),
+            record=track_record(content),
+            changes=[
+                one._replace(position=names.index(tested[one.position].name)) for one in changes
+            ],
+            drops=drops(
+                content.history, limits, self.rates["false_drops"], content.labelled, names
+            ),
+            limits=limits,
+            missed=content.missed,
+            every=self.every,
+            **self.rates,
+        )
+
+    def _check(self, model: Predictor | None) -> Content:
+        """Settle the kind of the log; refuse the other one, and another model; return the log."""
         kind: Kind = "logits" if model is None else "graphs"
         self._log.settings["kind"] = kind
-        self._read()
         if model is not None:
             self.card.check_model(model)
         elif self.decisions:
             raise errors.conflict(
                 "metrics of decisions need graphs and their model; give the model."
             )
+        return self._read()
 
     def _learned(self, content: Content) -> SourceCard:
         """Return the card with what it has learned from the log's late labels."""
-        try:
-            return SourceCard.from_json(content.cards[-1]) if content.cards else self.card
-        except InputError as error:
-            raise errors.damaged(f"{self._log.path} holds a damaged card: {error}") from error
-
-    def _run(
-        self,
-        model: Predictor | None,
-        snapshots: Sequence[Snapshot],
-        earlier: NDArray[np.int64] | None,
-        progress: Progress | None,
-        run: Run | None,
-    ) -> list[Missed]:
-        """Measure what is new; return what was missed since the last snapshot that was measured.
-
-        Without a ``run`` to report to, errors are raised.
-        """
-        self._check(model)
-        content = self._read()
-
-        def report(snapshot: Snapshot, error: Exception) -> Missed:
-            if run is not None:
-                run.missed.append(missed := Missed(snapshot.name, _reason_of(error)))
-                self._refused.add(snapshot.name)
-                return missed
-            if isinstance(error, GraphTemperError):
-                raise error.at(f"snapshot {snapshot.name}") from error
-            raise error
-
-        new = self._new(snapshots, content, report)
-        card, revision = self._learned(content), len(content.cards)
-        failed: list[Missed] = []
-        for number, shot in enumerate(new, start=1):
-            try:
-                entry = self._measure(model, shot, card, revision, self.decisions, earlier)
-            except MissingExtraError:
-                raise  # the snapshot is not at fault
-            except Exception as error:
-                failed.append(report(shot, error))
-            else:
-                if self._log.append(entry, failed):  # or another process was faster
-                    self._added.add(entry.name)
-                    if run is not None:
-                        run.added.append(entry)
-                failed = []
-            if progress is not None:
-                progress(number, len(new))
-        return failed
+        return SourceCard.from_json(content.cards[-1]) if content.cards else self.card
 
     def _new(
-        self,
-        snapshots: Sequence[Snapshot],
-        content: Content,
-        report: Callable[[Snapshot, Exception], Missed],
-    ) -> list[Snapshot]:
-        """Return the snapshots that are to be measured; report those that do not agree."""
-        logged, missed = content.at_first, {one.name for one in content.missed}
-        newest = content.first[-1] if content.first else None
-        places = [place for place, shot in enumerate(snapshots) if shot.name in logged]
+        self, snapshots: Sequence[Snapshot], content: Content
+    ) -> tuple[list[Snapshot], dict[str, Exception]]:
+        """Return the snapshots that are to be measured, and why others are refused."""
+        missed = {one.name for one in content.missed}
+        newest = [None, *content.first.values()][-1]
+        logged = [k for k, shot in enumerate(snapshots) if shot.name in content.first]
         new: list[Snapshot] = []
+        refused: dict[str, Exception] = {}
         for place, shot in enumerate(snapshots):
             try:
-                if entry := logged.get(shot.name):
+                if entry := content.first.get(shot.name):
                     same = entry.stamp is not None and shot.stamp() == entry.stamp
                     if not same and shot.checksum(shot.load(self.card.num_classes)) != entry.digest:
                         raise errors.other_log(
@@ -515,15 +498,15 @@ class Watch:
                     new.append(shot)
                 elif shot.name not in content.forgotten:
                     older = newest and shot.is_older_than(newest.name, newest.when)
-                    if older or place < max(places, default=-1):
+                    if older or place < max(logged, default=-1):
                         raise errors.content(
                             "it is older than the newest of the log; a log is filled in order, so "
                             "give it a later name, begin a new log, or forget it."
                         )
                     new.append(shot)
             except Exception as error:
-                report(shot, error)
-        return new
+                refused[shot.name] = error
+        return new, refused
 
     def _measure(
         self,
@@ -536,18 +519,32 @@ class Watch:
     ) -> Entry:
         """Return the answer to a snapshot; labels in it are not used."""
         stamp, content = snapshot.stamp(), snapshot.load(card.num_classes)
-        result, num_nodes = self._answer(model, snapshot, content, card, earlier)
+        if isinstance(content, Graph):
+            if model is None:
+                raise InputError("it is a graph, and the watch is one of logits; give the model.")
+            old = _fitted(earlier, content.num_nodes)
+            hidden, nodes = content.replace(labels=None), snapshot.nodes
+            result = recalibrate(model, hidden, card, nodes, seed=self.seed, earlier=old)
+        elif isinstance(content, Tables):
+            graph, logits = content.open(), content.logits
+            known = None if model is None else logits
+            result = recalibrate(model or logits, graph, card, seed=self.seed, logits=known)
+        else:
+            result = recalibrate(content, None, card)
         metrics = result.metrics(**decisions) if decisions else None
-        entry = Entry(
+        if snapshot.stamp() != stamp:
+            raise errors.content("it changed while it was read; rename it once it is complete.")
+        accuracy = result.accuracy
+        return Entry(
             name=snapshot.name,
             digest=snapshot.checksum(content),
-            num_nodes=num_nodes,
-            accuracy=float(result.accuracy.value),
-            low=float(result.accuracy.low),
-            high=float(result.accuracy.high),
-            confidence=float(result.mean_confidence[0]),
-            temperature=float(result.temperature),
-            slope=float(result.slope),
+            num_nodes=result.num_nodes,
+            accuracy=accuracy.value,
+            low=accuracy.low,
+            high=accuracy.high,
+            confidence=result.mean_confidence[0],
+            temperature=result.temperature,
+            slope=result.slope,
             verdict=result.verdict,
             reasons=tuple(str(reason) for reason in result.reasons),
             signals=result.signals | {f"gain_{key}": value for key, value in result.gains.items()},
@@ -555,52 +552,15 @@ class Watch:
             revision=revision,
             stamp=stamp,
             asked={} if metrics is None else {**decisions, "positive": metrics.positive},
-            question=dict(decisions),
+            question=_plain(decisions),
             metrics={} if metrics is None else metrics.values(),
             undefined={} if metrics is None else metrics.undefined,
+            changes=[change.to_dict() for change in result.changes[:_MOST_CHANGES]],
         )
-        if snapshot.stamp() != stamp:
-            raise errors.content("it changed while it was read; rename it once it is complete.")
-        return entry.check()
-
-    def _answer(
-        self,
-        model: Predictor | None,
-        snapshot: Snapshot,
-        content: Kept,
-        card: SourceCard,
-        earlier: NDArray[np.int64] | None,
-    ) -> tuple[Recalibration, int]:
-        if isinstance(content, Graph):
-            if model is None:
-                raise InputError("it is a graph, and the watch is one of logits; give the model.")
-            old = None if earlier is None else _fitted(earlier, content.num_nodes)
-            hidden, nodes = content.replace(labels=None), snapshot.nodes
-            result = recalibrate(model, hidden, card, nodes, seed=self.seed, earlier=old)
-            return result, len(result.probabilities)
-        if isinstance(content, Tables):
-            graph, logits = content.open(), content.logits
-            stored = (
-                recalibrate(logits, graph, card, seed=self.seed)
-                if model is None
-                else recalibrate(model, graph, card, seed=self.seed, logits=logits)
-            )
-        else:
-            stored = recalibrate(content, None, card)
-        return stored, stored.num_nodes
 
     def _why(self, gate: Gate, entry: Entry) -> str:
         """Return why an answer closes a gate; metrics of another question are not measured ones."""
-        question = _plain(self.decisions)
-        if (
-            question
-            and entry.asked
-            and question
-            not in (
-                _plain(entry.question),
-                _plain(entry.asked),
-            )
-        ):
+        if entry.asked and entry.question != _plain(self.decisions) != {}:
             return f"{gate.field} was not measured as asked now, but with {entry.asked}"
         return gate.why_closed(entry.verdict, vars(entry), entry.metrics, entry.undefined)
 
@@ -610,20 +570,17 @@ def _plain(asked: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in asked.items() if value is not None}
 
 
-def fingerprint(card: SourceCard) -> str:
-    """Return the checksum by which a log identifies its card."""
-    return hashlib.sha256(card.to_json().encode()).hexdigest()
-
-
-def _listed(reasons: Any) -> str:
+def _listed(reasons: Iterable[str]) -> str:
     """Return at most three reasons in one sentence."""
     found = list(reasons)
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
 
 
-def _fitted(earlier: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+def _fitted(earlier: NDArray[np.int64] | None, num_nodes: int) -> NDArray[np.int64] | None:
     """Return earlier labels of the nodes of a snapshot, which may have more or fewer of them."""
+    if earlier is None:
+        return None
     whole = np.full(num_nodes, -1, dtype=np.int64)
     whole[: earlier.size] = earlier[:num_nodes]
     return whole
@@ -637,10 +594,15 @@ def _reason_of(error: Exception) -> str:
     return " ".join(printable(text).split())[:_MAX_REASON]
 
 
-def _logits_of(content: Kept, card: SourceCard) -> LogitParts:
+def _logits_of(content: Kept, card: SourceCard) -> tuple[NDArray[np.int64], FloatArray]:
+    """Return the numbers of the nodes of logits, and their rows."""
     if isinstance(content, Graph):
         raise errors.missing("labels of a graph need its model.")
-    return open_logits(content.logits, card.num_classes) if isinstance(content, Tables) else content
+    place = content.logits if isinstance(content, Tables) else content
+    parts = open_logits(place, card.num_classes)
+    batches = [batch for part in range(len(parts)) for batch in parts.batches(part)]
+    names, rows = zip(*batches, strict=True)
+    return np.concatenate([as_numbers(some, MOST) for some in names]), np.concatenate(rows)
 
 
 def _check_digest(digest: str, entry: Entry) -> None:
@@ -649,12 +611,3 @@ def _check_digest(digest: str, entry: Entry) -> None:
             f"the snapshot {entry.name} is not the one that was measured: its content differs, or "
             "its logits come from another model; give the original."
         )
-
-
-def _check_stored(
-    graph: Graph, nodes: NDArray[np.int64], classes: NDArray[np.int64], name: str
-) -> None:
-    """Refuse labels that contradict those in the snapshot's own graph."""
-    stored = classes if graph.labels is None else graph.labels[nodes]
-    for node in nodes[(stored >= 0) & (stored != classes)]:
-        raise errors.conflict(f"the label of node {node} contradicts that in {name}; correct one.")

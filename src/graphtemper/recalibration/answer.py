@@ -33,6 +33,7 @@ from graphtemper.recalibration.verdict import (
     judge,
     labels_used,
 )
+from graphtemper.signals.changes import Change
 from graphtemper.temperature.scaling import nearest_temperature
 
 Match = Callable[[float], tuple[float, str]]
@@ -70,7 +71,7 @@ class Answer:
         ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
         ``text``.
     changes
-        What differs from the source.
+        What differs from the source, largest first; each has a stable ``code``.
     """
 
     accuracy: Estimate
@@ -79,7 +80,7 @@ class Answer:
     claimed: float
     verdict: Verdict
     reasons: tuple[Reason, ...]
-    changes: tuple[object, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -164,6 +165,7 @@ def judged(
             *environment_reasons(reading, accuracy),
             *reasons,
         ),
+        changes=reading.changes,
     )
 
 

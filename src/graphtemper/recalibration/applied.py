@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.lazy import cached_property
 from graphtemper.card.reading import Reading
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.answer import Answer, Direction
@@ -22,6 +22,7 @@ from graphtemper.recalibration.verdict import LEVEL, Verdict
 
 if TYPE_CHECKING:
     from graphtemper.graph.graph import Graph
+    from graphtemper.signals.changes import Change
 
 SCHEMA = "graphtemper.recalibration/3"
 """Schema of `Recalibration.to_dict`, in `graphtemper.report.schema("recalibration")`."""
@@ -129,8 +130,8 @@ class Applied:
         return self.answer.reasons
 
     @property
-    def changes(self) -> tuple[object, ...]:
-        """What differs from the source."""
+    def changes(self) -> tuple[Change, ...]:
+        """What differs from the source, largest first; each has a stable ``code``."""
         return self.answer.changes
 
     @property
@@ -224,6 +225,7 @@ class Applied:
             "schema": SCHEMA,
             "verdict": self.verdict,
             "reasons": [reason.to_dict() for reason in self.reasons],
+            "changes": [change.to_dict() for change in self.changes],
             "direction": self.direction,
             "slope": None if self.verdict == "abstain" else self.slope,
             "severity_bound": self.severity_bound,

@@ -47,6 +47,11 @@ class ReasonCode(StrEnum):
         "far_from_atlas",
         "the target lies farther from every shift in the atlas than unknown families usually do",
     )
+    INPUT_BROKEN = (
+        "input_broken",
+        "a change by which no input that was meant differs: columns in another order or on another "
+        "scale, a constant column, all nodes the same, or no edges",
+    )
     SIGNAL_UNREADABLE = (
         "signal_unreadable",
         "the leading signal of the card cannot be measured on this graph",

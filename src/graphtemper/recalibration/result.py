@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper.errors import require
 from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.verdict import LEVEL
+from graphtemper.signals.changes import telling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SAME = 0.02
 _BINS = 30
 _MORE_LABELS = 50
+_MOST_CHANGES = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,12 +109,14 @@ class Recalibration(Applied):
         """Return the numbers of the summary by name."""
         accuracy, (before, after) = self.accuracy, self.mean_confidence
         value = "not known" if self.verdict == "abstain" else f"{accuracy.value:.1%}"
-        return {
+        rows = {
             "Accuracy": f"{value} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
             f"{accuracy.high:.1%}); {self.reading.card.reference.accuracy:.1%} at the source",
             "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
             "Temperature": self._temperature_in_words(),
         }
+        changed = self._changes_in_words()
+        return rows | {"Changes": changed} if changed else rows
 
     def _next_step(self, command: str | None) -> list[str]:
         """Return the lines to type that would earn trust; none where the verdict is that."""
@@ -123,6 +127,15 @@ class Recalibration(Applied):
         label = f"recalibrate(..., labels={{n: ... for n in suggest_labels(result, {count})}})"
         python = f"{label}, or card.learn(model, earlier_graph) if that has labels."
         return [f"Next: {command or python}"]
+
+    def _changes_in_words(self) -> str:
+        """Return the largest changes as sentences; empty if there are none."""
+        texts = list(map(str, telling(self.changes, _MOST_CHANGES)))
+        if self.reading.card.columns is None:
+            texts.append("whether columns changed is unknown: the card is of an earlier version.")
+        if len(self.changes) > _MOST_CHANGES:
+            texts.append(f"{len(self.changes) - _MOST_CHANGES} more: result.changes.")
+        return " ".join(text[:1].upper() + text[1:] for text in texts)
 
     def _temperature_in_words(self) -> str:
         value, source = self.temperature, self.source_temperature

@@ -90,7 +90,18 @@ def judge(
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     small = reading.num_nodes <= _FEWEST_NODES and width > CAUTION_WIDTH
-    if reading.flat or unreadable or too_far or small or (alone and width > ABSTAIN_WIDTH):
+    cause = None if leads else reading.broken
+    if cause is not None:
+        text = f"the input looks broken, so nothing can be said: {cause}"
+        reasons.insert(0, Reason(ReasonCode.INPUT_BROKEN, text))
+    if (
+        cause is not None
+        or reading.flat
+        or unreadable
+        or too_far
+        or small
+        or (alone and width > ABSTAIN_WIDTH)
+    ):
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)

@@ -9,14 +9,9 @@ from tests.helpers import raises
 
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
-from graphtemper_research.trials.trial import SCORES, scored
 
 HEAD = {"schema": "test/1", "seed": 1}
-EXPECTED = [{"shift": "none", "method": "a"}, {"shift": "none", "method": "b"}]
-
-
-def rows():
-    return [dict.fromkeys(SCORES, 0.5) | identity for identity in EXPECTED]
+ROWS = [{"shift": "none", "method": name, "ece": 0.5} for name in "ab"]
 
 
 @pytest.fixture
@@ -29,10 +24,10 @@ def finish(tmp_path, monkeypatch):
 
     def measure(show):
         calls.append(show)
-        return rows()
+        return ROWS
 
-    def run(head=HEAD, expected=EXPECTED, **options):
-        case = Case("cell", head, measure, expected, scored)
+    def run(head=HEAD, **options):
+        case = Case("cell", head, measure)
         return cells.finish(case, tmp_path, **options), len(calls)
 
     return run
@@ -46,37 +41,6 @@ def test_a_finished_cell_is_not_measured_again(finish, tmp_path):
     assert stored == first
     assert finish() == (first, 1)
     assert finish(HEAD | {"seed": 2})[1] == 2  # another protocol
-
-
-def without_column(cell):
-    del cell["rows"][1]["ece"]
-
-
-def fewer_rows(cell):
-    del cell["rows"][1]
-
-
-def other_method(cell):
-    cell["rows"][1]["method"] = "c"
-
-
-def no_rows(cell):
-    del cell["rows"]
-
-
-def rows_of_strings(cell):
-    cell["rows"] = ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "damage", [without_column, fewer_rows, other_method, no_rows, rows_of_strings]
-)
-def test_a_damaged_cell_is_measured_again(finish, tmp_path, damage):
-    first, _ = finish()
-    cell = json.loads(json.dumps(first))
-    damage(cell)
-    (tmp_path / "cell.json").write_text(json.dumps(cell))
-    assert finish() == (first, 2)
 
 
 @pytest.mark.parametrize("text", ['{"schema": ', "", "[]", "7", "[" * 100_000, "\0"])
@@ -98,24 +62,14 @@ def test_cells_of_other_code_are_measured_again_and_left_out(finish, tmp_path, m
     assert finish()[1] == 2
 
 
-def test_rows_of_unknown_number_are_kept_if_their_numbers_are_finite(finish, tmp_path):
-    finish(expected=None)
-    assert finish(expected=None)[1] == 1
-    case = Case("other", HEAD, lambda show: [{"true": 0.5}, {"true": 0.25}])
-    first = cells.finish(case, tmp_path)
-    assert cells.stored(tmp_path / "other.json", case) == first
-    (tmp_path / "other.json").write_text(json.dumps(first | {"rows": [{"true": float("nan")}]}))
-    assert cells.stored(tmp_path / "other.json", case) is None
-
-
 def test_progress_carries_the_title(tmp_path):
     calls = []
 
     def measure(show):
         show(3, 7)
-        return rows()
+        return ROWS
 
-    case = Case("cell", HEAD, measure, EXPECTED, scored)
+    case = Case("cell", HEAD, measure)
     cells.finish(case, tmp_path, lambda *arguments: calls.append(arguments))
     assert calls == [("cell", 3, 7)]
 

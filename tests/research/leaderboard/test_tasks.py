@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm, metrics, temperature
-from graphtemper.card import atlas
 from graphtemper_research import baselines
 from graphtemper_research.harness.cells import Case, stored
-from graphtemper_research.harness.runner import Request, run
+from graphtemper_research.harness.runner import QUICK_COMPOSITIONS, Request, run
 from graphtemper_research.leaderboard import board
+from graphtemper_research.leaderboard.board import QUICK_SHIFTS
 from graphtemper_research.leaderboard.methods import (
     UNSEEN,
     Prediction,
@@ -29,9 +29,8 @@ from graphtemper_research.leaderboard.tasks import (
 )
 from graphtemper_research.trials import shifted_targets
 from graphtemper_research.trials.pairs import Pair
-from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, scored, split
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, split
 
-SHIFTS = ("none", "noise(1)", "rewire(0.5)")
 FEW = ("VectorScaling", "RBS")
 
 
@@ -51,17 +50,18 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcome(folder):
     steps = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "COMPOSITIONS", 0)
-        patch.setattr(board, "ONE_PER_FAMILY", SHIFTS)
-        source, target = str(folder / "home.npz"), str(folder / "away.npz")
-        bench = board.bench(["towns"], FEW, pairs=[Pair("towns", source, target)])
-        request = Request(folder / "out", [source], ["SIGN"], 1)
-        found = run(bench, request, lambda *step: steps.append(step))
+    source, target = str(folder / "home.npz"), str(folder / "away.npz")
+    bench = board.bench(["towns"], FEW, pairs=[Pair("towns", source, target)])
+    request = Request(folder / "out", [source], ["SIGN"], quick=True)
+    found = run(bench, request, lambda *step: steps.append(step))
     for name in ("known-home-SIGN-1", "natural-home-SIGN-1"):
         counts = [(done, total) for title, done, total in steps if title == name]
         assert counts == [(done, counts[-1][0]) for done in range(len(counts))]
     return found
+
+
+def task_of(path, seed, shifts=QUICK_SHIFTS):
+    return Task(str(path), "SIGN", seed, QUICK_COMPOSITIONS, shifts, calibrators=FEW)
 
 
 def rows_of(folder, name):
@@ -74,7 +74,7 @@ def rows_of(folder, name):
 
 def test_everyone_answers_on_every_target(outcome, folder):
     known = rows_of(folder, "known-home-SIGN-1")
-    assert tuple(known) == SHIFTS
+    assert tuple(known) == QUICK_SHIFTS
     assert all(set(row) == set(competitors("SIGN", FEW)) for row in known.values())
     assert known["noise(1)"][ATLAS] != known["noise(1)"][UNSEEN] | {"method": ATLAS}
     away = rows_of(folder, "natural-home-SIGN-1")
@@ -112,7 +112,7 @@ def test_labels_of_scored_nodes_change_no_answer(folder):
     swapped = graph.labels.copy()
     swapped[test] = 1 - swapped[test]
     graph.replace(labels=swapped).save(folder / "swapped.npz")
-    task = Task(str(folder / "swapped.npz"), "SIGN", 1, 0, SHIFTS[:2], calibrators=FEW)
+    task = task_of(folder / "swapped.npz", 1, QUICK_SHIFTS[:2])
     first = rows_of(folder, "known-home-SIGN-1")
     for row in measure(task):
         if row["method"] == ORACLE:
@@ -146,10 +146,10 @@ def test_one_known_shift_of_every_family():
 
 
 def test_finished_cells_are_read_back(outcome, folder):
-    task = Task(str(folder / "home.npz"), "SIGN", 1, 0, SHIFTS, calibrators=FEW)
-    case = Case(task.title, task.head, pytest.fail, task.expected, scored)
+    task = task_of(folder / "home.npz", 1)
+    case = Case(task.title, task.head, pytest.fail)
     cell = stored(folder / "out" / "cells" / f"{task.title}.json", case)
-    assert len(cell["rows"]) == len(task.expected)
-    other = Task(str(folder / "home.npz"), "SIGN", 2, 0, SHIFTS, calibrators=FEW)
-    case = Case(other.title, other.head, pytest.fail, other.expected, scored)
+    assert len(cell["rows"]) == len(task.targets) * len(task.methods)
+    other = task_of(folder / "home.npz", 2)
+    case = Case(other.title, other.head, pytest.fail)
     assert stored(folder / "out" / "cells" / f"{task.title}.json", case) is None

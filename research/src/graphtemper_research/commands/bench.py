@@ -23,6 +23,7 @@ bench = App(
 FAMILIES = "airports, villages, covid_us, bugs, twitch, ud, county, bitcoin, houses"
 # What a bench is run on, by the name of the option.
 NAMES = {
+    "--sources": "Block models, graphs and families by name, joined by commas; default all.",
     "--graphs": "Names from `data list` or paths, joined by commas; the bench has defaults.",
     "--groups": "twitch, airports, counties, time, joined by commas; default all.",
     "--families": f"{FAMILIES}, joined by commas; default all.",
@@ -30,6 +31,8 @@ NAMES = {
 }
 # Name of a command, of its benches, of its option, and what it does.
 COMMANDS = (
+    ("exam", ("exam",), "--sources", "Examine verdicts and intervals where the truth is known: "
+     "fresh graphs, ends of shifts, accidents, natural shifts, labels."),
     ("atlas", ("atlas_bench",), "--graphs", "Evaluate the atlas under sixteen shifts and four of "
      "homophily, families known and unknown. A name with +svd64 at its end means 64 components."),
     ("natural", ("natural_rule", "natural_labels", "natural_environments"), "--families", "Take a "
@@ -52,6 +55,8 @@ COMMANDS = (
      "under sixteen shifts, and where."),
     ("monitoring", ("monitoring",), "--series", "Watch a model while its graph drifts: how soon "
      "the alarm comes, and what it costs."),
+    ("in-distribution", ("calibrators_in_distribution", "cf_gnn_sets"), "--graphs", "Compare "
+     "calibrators where they were fitted, as GATS did, and the sizes of CF-GNN's sets."),
 )  # fmt: skip
 
 
@@ -71,8 +76,8 @@ class Run:
         str | None,
         Parameter(
             help="SIGN, or with torch GCN, PyG-GCN, PyG-GAT, PyG-SAGE, joined by commas; default "
-            "SIGN. `bench all` also knows SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN; default "
-            "SIGN,GCN,GraphSAGE,SGC,APPNP."
+            "SIGN, and for the exam also PyG-GCN,PyG-SAGE. `bench all` knows SGC, GAT, GraphSAGE, "
+            "APPNP, FAGCN, A-DGN as well; default SIGN,GCN,GraphSAGE,SGC,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None
@@ -133,15 +138,14 @@ def every(
     ] = None,
 ) -> None:
     """Compare every calibrator, estimator and the atlas under every shift: the leaderboard."""
-    from graphtemper_research.leaderboard import board, page, raw
+    from graphtemper_research.leaderboard import board
 
     chosen = board.bench(_listed(groups), _listed(calibrators), _listed(retrain) or ())
-    out = _run(chosen, run, graphs)
-    page.write_page(out / f"{board.NAME}.html", raw.rows_in(out))
+    _run(chosen, run, graphs)
 
 
-def _run(chosen: "Bench", run: Run, names: str | None) -> Path:
-    """Run a bench; leave its files, tables and bars in the folder returned."""
+def _run(chosen: "Bench", run: Run, names: str | None) -> None:
+    """Run a bench, leave its files in a folder, and print its tables and bars."""
     from graphtemper_research.harness import cells, runner
     from graphtemper_research.harness.layout import bar_table
 
@@ -158,14 +162,13 @@ def _run(chosen: "Bench", run: Run, names: str | None) -> Path:
     content = outcome.to_dict()
     if run.as_json:
         print_json(content)
-        return out
+        return
     for title, rows in chosen.shown(content).items():
         console().print(table(title, rows), "")
     # The notes are long; they are in the files.
     bars = [dict(list(row.items())[:4]) for row in bar_table(content["comparisons"])]
     console().print(table("Bars", bars))
     print_line(f"Files: {out}")
-    return out
 
 
 @contextmanager

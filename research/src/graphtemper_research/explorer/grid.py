@@ -95,14 +95,7 @@ def between(table: NDArray[np.float64], axes: Sequence[NDArray[np.float64]], at:
 def readings(
     h_source: float, snr_source: float, h_target: float, snr_target: float, degree: float
 ) -> dict[str, float]:
-    """Return what the page shows for two graphs of one degree, by interpolation.
-
-    Examples
-    --------
-    >>> found = readings(0.8, 1.0, 0.6, 1.0, 25.0)
-    >>> round(found["limit"], 2), round(found["finite"], 2)
-    (0.28, 0.32)
-    """
+    """Return what the page shows for two graphs of one degree, by interpolation."""
     source, target = (
         {
             name: between(table, list(AXES.values()), (h, np.log(snr), np.log(degree)))

@@ -139,10 +139,7 @@ def cases(
         (folds, first),
     ]
     tasks += [task for names, own in wanted for task in in_cells_apart(own, names)]
-    found = [
-        Case(task.title, task.head, partial(measure, task), task.expected, trial.scored)
-        for task in tasks
-    ]
+    found = [Case(task.title, task.head, partial(measure, task)) for task in tasks]
     return found, missing
 
 

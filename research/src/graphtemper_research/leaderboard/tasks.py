@@ -127,13 +127,10 @@ class Task:
             "seed": self.seed,
             "compositions": self.compositions,
             "budget": BUDGET,
+            "shifts": [*self.targets],
+            "methods": [*self.methods],
             "content": graph_names.content(self.source, *(pair.target for pair in self.pairs)),
         }
-
-    @property
-    def expected(self) -> list[dict[str, str]]:
-        """What identifies every row."""
-        return [{"shift": title, "method": name} for title in self.targets for name in self.methods]
 
     @property
     def steps(self) -> int:

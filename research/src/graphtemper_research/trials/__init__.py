@@ -9,6 +9,8 @@
 `hidden_shifts`             shifts that no unlabelled number shows
 `pairs`                     sources and targets that differ by nature
 `private_cards`             what a privacy budget costs under the known shifts
+`situations`                targets with a known truth: what a stranger's graph may be
+`exam`                      verdicts and intervals in these situations
 `known_shifts`              these shifts, with and without their family in the card
 `natural`                   families of graphs from several places or times
 `decision_metrics`          precision, recall and F1 without labels

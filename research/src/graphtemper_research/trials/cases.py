@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from graphtemper_research.harness.cells import Case, Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.harness.runner import Request, Selection
 from graphtemper_research.trials import graph_names
-from graphtemper_research.trials.trial import check_models, scored
+from graphtemper_research.trials.trial import check_models
 
 MODELS = ("SIGN",)
 
@@ -38,7 +38,6 @@ def graph_cases(
     schema: str,
     graphs: Sequence[str],
     quick_graphs: Sequence[str],
-    expected: Callable[[], Sequence[Mapping[str, Any]]],
     *,
     seeds: int = 1,
     **facts: Any,
@@ -54,8 +53,6 @@ def graph_cases(
     graphs, quick_graphs
         Names of the catalogue or paths; those that are missing are left out and named, unless the
         request names others.
-    expected
-        Returns what identifies each row.
     seeds
         Number of splits unless the request says otherwise.
     """
@@ -71,7 +68,7 @@ def graph_cases(
             head = {"schema": schema, "graph": graph, "model": model, "seed": seed}
             head |= {"compositions": size, "content": contents[name], **facts}
             work = partial(_load_and_measure, measure, name, model, seed, size)
-            found.append(Case(f"{graph}-{model}-{seed}", head, work, expected(), scored))
+            found.append(Case(f"{graph}-{model}-{seed}", head, work))
         return found, missing
 
     return cases

@@ -277,11 +277,6 @@ def _by(name: str, what: str, columns: Sequence[Column]) -> Table:
     return Table(f"{{model}}: {what} by {name}", (Column(name), *columns), rows)
 
 
-def expected() -> list[dict[str, Any]]:
-    """Return what identifies each row of a cell."""
-    return [case.name | {"method": method} for case in CASES for method in METHODS]
-
-
 BENCH = Bench(
     name="class_shares",
     title="Changed class shares",
@@ -292,7 +287,7 @@ multiplied by exp(strength x a normal number). L1 errors of the shares are means
 which shares are reported. ECE and accuracy are means over the corrected cases; *before* is what
 `recalibrate` answers by default. Controls shift the graph itself, alone and with new shares: there
 the assumption behind a correction is false.""",
-    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS),
     rows=summarise,
     bars=per("model", compare),
     tables=tuple(

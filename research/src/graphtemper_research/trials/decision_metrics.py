@@ -222,14 +222,14 @@ def cases(request: Request) -> Selection:
     found: list[Case] = []
     missing: list[str] = []
 
-    def add(kind: str, family: str, source: str, wanted: Sequence[Row], make: Any) -> None:
+    def add(kind: str, family: str, source: str, make: Any, graphs: int = 1) -> None:
         for model, seed in product(models_of(request), request.splits()):
             head: dict[str, Any] = {"schema": SCHEMA, "kind": kind, "family": family}
-            head |= {"source": source, "model": model, "seed": seed}
+            head |= {"source": source, "model": model, "seed": seed, "graphs": graphs}
             head["compositions"] = request.compositions
             work: Callable[..., Rows] = partial(make, model, seed, request.compositions)
             name = f"{kind}-{family}-{source}-{model}-{seed}"
-            found.append(Case(name, head, work, wanted, _scored))
+            found.append(Case(name, head, work))
 
     for family in FAMILIES:
         if request.names is not None and family.name not in request.names:
@@ -238,26 +238,14 @@ def cases(request: Request) -> Selection:
         missing += absent
         own = replace(family, graphs=tuple(here))
         for source in sources(here) if len(here) > 1 else ():
-            others = targets(own, source)
-            names = [NONE, LABELS, *([ALL, BOTH] if len(others) > 1 else [])]
-            names += [UNCALIBRATED, SOURCE, ORACLE, *([GAP] if len(others) > 1 else [])]
-            wanted = [{"target": short(t), "method": m} for t, m in product(others, names)]
-            add(NATURAL, family.name, short(source), wanted, partial(natural, own, source))
+            work = partial(natural, own, source)
+            add(NATURAL, family.name, short(source), work, len(here))
     if request.names is None and not request.quick:
-        names = [NONE, UNCALIBRATED, SOURCE, ORACLE]
-        wanted = [{"target": repr(t), "method": m} for t, m in product(KNOWN, names)]
         for graph in graph_names.present(GRAPHS)[0]:
-            add(DRAWN, short(graph), short(graph), wanted, partial(drawn, graph))
-        chosen = (shifts.drop(0.2), shifts.noise(0.5))
-        wanted = [{"target": repr(t), "method": NONE} for t in chosen]
+            add(DRAWN, short(graph), short(graph), partial(drawn, graph))
         for graph, share in product(graph_names.present(BINARY)[0], SHARES):
-            make = partial(rare, graph, share)
-            add(RARE, f"{share:.1%} positive", short(graph), wanted, make)
+            add(RARE, f"{share:.1%} positive", short(graph), partial(rare, graph, share))
     return found, missing
-
-
-def _scored(row: Row) -> bool:
-    return "method" in row
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:

@@ -382,14 +382,9 @@ def _drawn(rows: Sequence[Row]) -> list[str]:
     return [name for name in frame.distinct(rows, "trial") if not name.endswith(OF_HOMOPHILY)]
 
 
-def expected() -> list[dict[str, str]]:
-    """Return what identifies each row of a cell."""
-    return [{"shift": title(shift), "method": method} for shift in _shifts() for method in METHODS]
-
-
 def cases(request: Request) -> Selection:
     """Return the cases of a request; where it names nothing, those of the further trials too."""
-    own = graph_cases(measure, SCHEMA, large_graphs(), QUICK_GRAPHS, expected, seeds=SEEDS)
+    own = graph_cases(measure, SCHEMA, large_graphs(), QUICK_GRAPHS, seeds=SEEDS)
     found, missing = own(request)
     if request.names is None and request.models is None and not request.quick:
         for model, names, seeds in FURTHER:

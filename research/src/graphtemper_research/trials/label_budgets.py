@@ -42,24 +42,6 @@ def _names(count: int, draw: int) -> tuple[str, str]:
     return f"{count} labels, draw {draw}", f"{count} labels alone, draw {draw}"
 
 
-def methods() -> list[str]:
-    """Return the names of all answers, in the order of the rows.
-
-    Examples
-    --------
-    >>> methods()[3:5]
-    ['50 labels, draw 1', '50 labels alone, draw 1']
-    """
-    draws = [(count, draw) for count in EXCESS for draw in range(1, DRAWS + 1)]
-    return [
-        SOURCE,
-        UNCALIBRATED,
-        ATLAS,
-        *(name for draw in draws for name in _names(*draw)),
-        ORACLE,
-    ]
-
-
 def answers_with_labels(
     source: Source, target: Graph, nodes: Indices, seed: int
 ) -> dict[str, Answer]:
@@ -193,7 +175,7 @@ def bench(pairs: Sequence[Pair] = PAIRS) -> Bench:
         title="A few labels under natural shifts",
         command="bench labels",
         introduction=_INTRODUCTION,
-        cases=pair_cases(answers_with_labels, SCHEMA, methods(), pairs),
+        cases=pair_cases(answers_with_labels, SCHEMA, pairs),
         rows=summarise,
         bars=per("model", compare),
         tables=(

@@ -49,7 +49,6 @@ from graphtemper_research.trials.trial import (
     Indices,
     halves,
     score,
-    scored,
 )
 
 SCHEMA = "graphtemper.natural_cell/6"
@@ -269,19 +268,6 @@ def alone_method(count: int, draw: int) -> str:
     return f"{count} labels, temperature alone, draw {draw}"
 
 
-def methods(others: bool, in_time: bool) -> list[str]:
-    """Return the names of all answers about one target, in the order of its rows.
-
-    ``others`` says whether the family has a third environment to learn from.
-    """
-    names = [SOURCE, UNCALIBRATED, TRUE, NONE]
-    names += [LATEST, POOLED, GAP, ONE, ALL, POISONED] if others else []
-    bases = tuple(WITH) if others else (NONE,)
-    names += [label_method(*choice) for choice in product(COUNTS, bases, range(1, DRAWS + 1))]
-    names += [alone_method(*choice) for choice in product(COUNTS, range(1, DRAWS + 1))]
-    return [*names, *([PAST_LATEST, PAST] if in_time else []), ORACLE]
-
-
 def answers_about(
     home: Home, place: Place, others: Sequence[Place], past: Sequence[Place], seed: int
 ) -> dict[str, Answer]:
@@ -373,14 +359,8 @@ def cases(families: Sequence[Family], request: Request) -> Selection:
             head: dict[str, Any] = {"schema": SCHEMA, "family": family.name}
             head |= {"source": short(source), "model": model, "seed": seed}
             head |= {"compositions": size, "graphs": len(family.graphs)}
-            expected = [
-                {"target": short(target), "method": method}
-                for target in family.graphs
-                if target != source
-                for method in methods(len(family.graphs) > 2, bool(family.history(source, target)))
-            ]
             work = partial(measure, family, source, model, seed, size)
-            found.append(Case(f"{short(source)}-{model}-{seed}", head, work, expected, scored))
+            found.append(Case(f"{short(source)}-{model}-{seed}", head, work))
     return found, missing
 
 

@@ -125,11 +125,6 @@ _ANSWER = (
 )
 
 
-def expected() -> list[dict[str, str]]:
-    """Return what identifies each row of a cell."""
-    return [{"control": control.name, "method": m} for control in CONTROLS for m in METHODS]
-
-
 BENCH = Bench(
     name="controls",
     title="What the atlas cannot see",
@@ -139,7 +134,7 @@ The true accuracy, the *estimate* of the atlas with its 90 % interval and its ve
 ECE of the source temperature, the atlas and the oracle. None of these is a bar: no unlabelled
 number shows that classes changed their meaning, and the split views assume noise that is
 independent between columns and between nodes.""",
-    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS),
     rows=summarise,
     bars=limits,
     tables=(

@@ -25,7 +25,6 @@ from graphtemper_research.trials.trial import (
     Source,
     halves,
     score,
-    scored,
 )
 
 QUICK_GROUPS = ("airports", "counties")
@@ -83,7 +82,7 @@ AnswerPair = Callable[[Source, Graph, Indices, int], dict[str, Answer]]
 
 
 def pair_cases(
-    answer: AnswerPair, schema: str, methods: Sequence[str], pairs: Sequence[Pair] = PAIRS
+    answer: AnswerPair, schema: str, pairs: Sequence[Pair] = PAIRS
 ) -> Callable[[Request], Selection]:
     """Return the function that gives a case for every model, source and split of a request.
 
@@ -99,9 +98,8 @@ def pair_cases(
             head: dict[str, Any] = {"schema": schema, "group": own[0].group, "source": name}
             head |= {"model": model, "seed": seed, "compositions": size}
             head |= {"content": graph_names.content(own[0].source, *(pair.target for pair in own))}
-            rows = [{"target": pair.title, "method": method} for pair in own for method in methods]
             work = partial(measure, answer, own, model, seed, size)
-            found.append(Case(f"{name}-{model}-{seed}", head, work, rows, scored))
+            found.append(Case(f"{name}-{model}-{seed}", head, work))
         return found, missing
 
     return cases

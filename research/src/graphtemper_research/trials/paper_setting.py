@@ -40,14 +40,13 @@ def cases(request: Request) -> Selection:
     if request.names is not None:
         here, missing = list(request.names), []
     splits = 1 if request.quick else real_graphs.SPLITS
-    rows = [{"split": index, "method": m} for index in range(splits) for m in METHODS]
     found = []
     for name in here:
         graph = graph_names.short(name)
         head = {"schema": SCHEMA, "graph": graph, "splits": splits}
         head |= {"compositions": request.compositions, "content": graph_names.content(name)}
         work = partial(_load_and_measure, name, splits, request.compositions)
-        found.append(Case(graph, head, work, rows, trial.scored))
+        found.append(Case(graph, head, work))
     return found, missing
 
 

@@ -231,11 +231,6 @@ def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
     return graphs | usual | {"shifts": len(frame.distinct(frame.flat(cells), "shift"))}
 
 
-def expected() -> list[dict[str, str]]:
-    """Return what identifies each row of a cell."""
-    return [{"shift": title(s), "method": m} for s in shifted_targets.SHIFTS for m in METHODS]
-
-
 BENCH = Bench(
     name="per_node",
     title="One temperature per node",
@@ -245,7 +240,7 @@ Means over the shifts, then over the graphs. *Brier* is over all classes (0 to 2
 how often a correct node is more confident than a wrong one. Lower Brier, NLL and ECE and higher
 AUROC are better. *Shifts of a part* are heterogeneous noise and shuffled features,
 which change half of the nodes. The oracle has one temperature, fitted to the target's labels.""",
-    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS),
     rows=summarise,
     bars=per("model", compare, ", "),
     tables=(Table("{model}: {shifts}", (Column("graph"), *_VALUES)),),

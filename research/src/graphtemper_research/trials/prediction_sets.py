@@ -270,12 +270,6 @@ def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
     return usual_settings(cells, rows) | {"level": LEVEL}
 
 
-def expected() -> list[dict[str, str]]:
-    """Return what identifies each row of a cell."""
-    targets = [*map(title, shifted_targets.SHIFTS), *SHARE_TARGETS]
-    return [{"target": target, "method": method} for target in targets for method in METHODS]
-
-
 BENCH = Bench(
     name="sets",
     title="Prediction sets under shift",
@@ -291,7 +285,7 @@ class. *New shares* is the mean over two targets whose graph is the source's but
 nodes have equal or reversed class shares. *Estimated shares* weights the thresholds with the
 class shares that `recalibrate` reports, where it reports any; *true shares* with those from the
 labels. A set is never empty: where a model is right more often than 0.9, its sets cover more.""",
-    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected, level=LEVEL),
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, level=LEVEL),
     rows=summarise,
     bars=bars,
     sections=("model", "score"),

@@ -28,7 +28,7 @@ from graphtemper.models import SIGN, Predictor
 from graphtemper.recalibration import Recalibration
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
-from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.frame import Rows
 from graphtemper_research.harness.numeric import FloatArray, nearest_temperature, stream
 from graphtemper_research.harness.runner import COMPOSITIONS
 from graphtemper_research.models import GCN
@@ -287,24 +287,6 @@ SCORES = (
     "verdict",
     "nodes",
 )
-
-
-_ALWAYS = ("ece", "accuracy", "nodes")
-_NUMBERS = (*_ALWAYS, "temperature", "nll", "estimate", "low", "high")
-
-
-def scored(row: Row) -> bool:
-    """Say whether a row has every score, and finite numbers where tables add them up.
-
-    Examples
-    --------
-    >>> scored({"method": "atlas", "ece": 0.1})
-    False
-    """
-    if not row.keys() >= set(SCORES) or (row["low"] is None) != (row["high"] is None):
-        return False
-    numbers = [row[key] for key in _NUMBERS if row[key] is not None or key in _ALWAYS]
-    return all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
 
 
 def score(logits: FloatArray, labels: Indices, answers: dict[str, Answer]) -> Rows:

@@ -20,6 +20,7 @@ _KINDS: dict[str, Schema] = {
     "count": {"type": "integer", "minimum": 0},
     "classes": {"type": "integer", "minimum": 2},
     "text": {"type": "string"},
+    "boolean": {"type": "boolean"},
     "scalar": {"type": ["number", "string"]},
 }
 
