@@ -1,19 +1,22 @@
 """What a card may hold, and the card as JSON, written from the fields of its dataclasses.
 
-`checked` gives every value that becomes part of a card the digits of its file and refuses what the
-tables below exclude: ranges, shapes and what else must hold. So a card answers before it was saved
-as it does after loading. The type of a field says what its JSON value must be. An error names the
-damaged field.
+The type of a field says what its JSON value is, and its `Rule` what else must hold: a range, a
+shape, and how an array is stored. `checked` applies the rules to every value that becomes part of a
+card, which then has the digits of its file: a card answers before it was saved as it does after
+loading. Reading a file gives values of the right types, and the card that is made of them applies
+the rules. An error names the damaged field.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, partial
+from itertools import chain
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import InputError, VersionError
+from graphtemper.signals import drift
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
@@ -41,69 +45,89 @@ _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Bytes that numbers of small and large matrices, counts, a row of the atlas, what else there is of
 # a class, and everything else take in practice.
 _NUMBER, _SHORT, _COUNT, _ROW, _CLASS, _OTHER = 12, 9, 5, 255, 130, 5500
-
-_LOWER = "reference.evidence.covariance"
-# Numbers per column, and their type in a file.
-_PACKED = {f"columns.{name}": "<f2" for name in ("steps", "factors")} | {
-    f"columns.{side}.{name}": "<f2" if name == "common" else "<f4"
-    for side in ("nodes", "whole")
-    for name in ("mean", "deviation", "common")
-}
-_PACKED["columns.columns"] = "<f4"
-# Significant digits, and those of matrices with many numbers, which would fill a card; counts of
-# nodes in these are whole.
+# Significant digits, and those of matrices with many numbers, which would fill a card.
 _DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
+_INDEX = re.compile(r"\[[^]]*\]")
 
-# Ranges of numbers by the name of their field; weights act on log T, and origins are logarithms.
-_RANGES: dict[str, tuple[float, float]] = {
-    name: limits
-    for limits, names in {
-        (0.0, 1.0): "accuracy edge_share recalls edges earlier",
-        (0.0, 1e6): "noise_level error",
-        (0.0, 1e8): "counts",
-        (1e-12, 1e9): "linear smooth length noise scale",
-        (1e-6, 1e6): "separation",
-        (1e-3, 1e3): "slope",
-        (-1e3, 1e3): "biases signals",
-        (-1e6, 1e6): "origin weights slopes classes gain",
-        (-1e15, 1e15): "when",
-        (1.0, 1e6): "widening",
-        (1e-9, MOST_EPSILON): "privacy",
-        (1e-150, 1e150): "temperature",
-        (0, 2**63): "passes",
-        (1, 100): "splits",
-        (1, 10**12): "num_nodes num_features",
-        (2, 100_000): "num_classes",
-    }.items()
-    for name in names.split()
-}
-_RANGES["environments[].sketch[]"] = (-FARTHEST, FARTHEST)
-_RANGES |= {f"types.{name}[]": (0, 2**63) for name in ("node", "edge", "edge_features")}
-_RANGES |= {
-    f"reference.evidence.{name}{'[]' * (item.kind == 'covariance')}": (item.low, item.high)
-    for name, item in Evidence.declared().items()
-}
-# Sizes of arrays; K stands for the number of classes, F for that of columns, None for any.
-_SHAPES: dict[str, tuple[int | str | None, ...]] = {
-    "fingerprint": (None, "K"),
-    "probe.column_std": ("F",),
-    "probe.second.weights": (SKETCH + 1, "K"),
-    **{
-        f"reference.evidence.{name}": ("K", "K") if item.kind == "square" else ("K",)
-        for name, item in Evidence.declared().items()
-        if item.kind in ("classes", "shares", "square")
-    },
-    "reference.moments.shares": ("K",),
-    "reference.moments.offsets": ("K", "K"),
-    "population.recalls": ("K",),
-    "class_profile.counts": ("3K", "K"),
-    "class_profile.edges": (THIRDS - 1,),
-    "class_profile.biases": ("K",),
-    "node_responses.*.classes": ("K",),
-    "environments[].shares": ("K",),
-    "environments[].biases": ("K",),
-    "environments[].earlier": ("P", "P+1"),
-}
+
+class Storage(NamedTuple):
+    """How a file holds an array: what is written, and the array (of K classes) it is read as."""
+
+    write: Callable[[FloatArray], Any]
+    read: Callable[[Any, int], FloatArray]
+
+
+def _listed(array: FloatArray) -> Any:
+    digits = _DIGITS if array.size < _MANY else _FEWER_DIGITS
+    rounded = [float(f"{value:.{digits}g}") for value in array.ravel().tolist()]
+    if digits == _FEWER_DIGITS:  # counts of nodes in large matrices are whole
+        rounded = [int(x) if x.is_integer() and abs(x) < 1e8 else x for x in rounded]
+    return np.array(rounded, dtype=object).reshape(array.shape).tolist()
+
+
+def _unlisted(value: Any, _: int = 0) -> FloatArray:
+    array = np.array(value)
+    if array.dtype.kind not in "iuf":
+        raise ValueError("these are not numbers")
+    return array.astype(np.float64)
+
+
+def _halved(matrix: FloatArray) -> Any:
+    """Return the lower triangle of a symmetric matrix, which says all, by rows."""
+    return [row[: k + 1] for k, row in enumerate(_listed(matrix))]
+
+
+def _mirrored(rows: Any, classes: int) -> FloatArray:
+    if [len(row) for row in rows] != list(range(1, classes + 1)):
+        raise ValueError("this is no triangle")
+    lower = np.zeros((classes, classes))
+    lower[np.tril_indices(classes)] = _unlisted(list(chain(*rows)))
+    return lower + np.tril(lower, -1).T
+
+
+def _packed(array: FloatArray, kind: str) -> str:
+    return base64.b64encode(array.astype(kind).tobytes()).decode("ascii")
+
+
+def _unpacked(text: Any, classes: int, kind: str, rows: bool = False) -> FloatArray:
+    values = np.frombuffer(base64.b64decode(text, validate=True), kind).astype(np.float64)
+    return values.reshape(-1, classes) if rows else values
+
+
+def _packed_logs(array: FloatArray) -> str:
+    with np.errstate(divide="ignore"):
+        return _packed(np.log(array), "<f2")
+
+
+def _unpacked_logs(text: Any, classes: int) -> FloatArray:
+    with np.errstate(over="ignore"):
+        return np.exp(_unpacked(text, classes, "<f2"))
+
+
+LISTED = Storage(_listed, _unlisted)
+TRIANGLE = Storage(_halved, _mirrored)
+# Of what there may be many, a thousandth is precise enough.
+HALF_LOGS = Storage(_packed_logs, _unpacked_logs)
+HALF_ROWS = Storage(partial(_packed, kind="<f2"), partial(_unpacked, kind="<f2", rows=True))
+HALF, SINGLE = (
+    Storage(partial(_packed, kind=kind), partial(_unpacked, kind=kind)) for kind in ("<f2", "<f4")
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must hold of a field, and how a file holds it.
+
+    ``shape`` is that of an array; K stands for the number of classes, F for that of columns, None
+    for any. ``holds`` is the condition that ``expected`` says in words.
+    """
+
+    low: float = -LARGEST
+    high: float = LARGEST
+    shape: tuple[int | str | None, ...] = (None,)
+    storage: Storage = LISTED
+    holds: Callable[[Any], bool] = lambda value: True
+    expected: str = ""
 
 
 def _are_shares(values: FloatArray) -> bool:
@@ -120,6 +144,11 @@ def _are_once(names: Sequence[str], readable: Sequence[str]) -> bool:
     return 0 < len(names) == len(set(names)) and set(names) <= set(readable)
 
 
+def _are_responses(responses: dict[str, Any]) -> bool:
+    readable = {"model": SIGNALS, "logits": LOGIT_SIGNALS}
+    return all(_are_once(responses[kind].names, names) for kind, names in readable.items())
+
+
 def _are_node_responses(responses: dict[str, Any] | None) -> bool:
     return responses is None or all(
         _are_once(item.names, KINDS[kind])
@@ -129,99 +158,107 @@ def _are_node_responses(responses: dict[str, Any] | None) -> bool:
     )
 
 
-def _are_columns(found: Any) -> bool:
-    if found is None:
+def _are_columns(columns: Any) -> bool:
+    if columns is None:
         return True
-    pairs = ((item.mean, item.deviation, item.common) for item in (found.nodes, found.whole))
-    values = [found.columns, found.steps, found.factors, *(x for trio in pairs for x in trio)]
-    return (
-        len({item.size for item in values}) == 1
-        and all(np.isfinite(item).all() for item in values)
-        and all((item.deviation >= 0.0).all() for item in (found.nodes, found.whole))
-        and bool((np.diff(found.columns, prepend=-1.0) > 0.0).all())
-    )
+    trios = ((part.mean, part.deviation, part.common) for part in (columns.nodes, columns.whole))
+    every = [columns.columns, columns.steps, columns.factors, *(x for trio in trios for x in trio)]
+    ascending = (np.diff(columns.columns, prepend=-1.0) > 0.0).all()
+    return len({values.size for values in every}) == 1 and bool(ascending)
 
 
-def _are_environments(found: Sequence[Any]) -> bool:
-    kinds = {type(item.when) for item in found if item.when is not None}
-    return len(kinds) <= 1 and len({item.name for item in found}) == len(found)
+def _are_environments(environments: Sequence[Any]) -> bool:
+    kinds = {type(item.when) for item in environments if item.when is not None}
+    names = {item.name for item in environments}
+    return len(kinds) <= 1 and len(names) == len(environments)
 
 
-_OF_KIND: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "shares": (_are_shares, "shares that sum to 1"),
-    "square": (_is_covariance, "a covariance"),
-    "covariance": (lambda pair: pair and pair[1] >= 0.0, "a value and its error"),
-}
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "reference.moments.shares": (_are_shares, "shares that are not negative and sum to 1"),
-    **{
-        f"reference.evidence.{name}": _OF_KIND[item.kind]
-        for name, item in Evidence.declared().items()
-        if item.kind in _OF_KIND
-    },
-    "population.sketch": (lambda values: values.size > 0, "a list of numbers"),
-    "class_profile.counts": (lambda counts: 1.0 <= counts.sum() <= 1e8, "counts"),
-    "class_profile.edges": (lambda edges: (np.diff(edges) >= 0.0).all(), "ascending confidences"),
-    "responses": (
-        lambda found: (
-            _are_once(found["model"].names, SIGNALS)
-            and _are_once(found["logits"].names, LOGIT_SIGNALS)
-        ),
-        "responses to readable signals, each listed once",
+_SHARES = Rule(0.0, 1.0, ("K",), holds=_are_shares, expected="shares that sum to 1")
+# Rules of the kinds of fields that the evidence declares.
+_EVIDENCE = {
+    "number": Rule(),
+    "classes": Rule(shape=("K",)),
+    "shares": _SHARES,
+    "square": Rule(
+        shape=("K", "K"), storage=TRIANGLE, holds=_is_covariance, expected="a covariance"
     ),
-    "node_responses": (_are_node_responses, "one number per node signal, each listed once"),
-    "atlas": (lambda points: 3 <= len(points) <= 5000, "a list of 3 to 5000 shifts"),
-    "environments": (_are_environments, "environments with names and one kind of time"),
-    "columns": (_are_columns, "finite numbers of each column, which are listed once"),
-    "environments[].shares": (_are_shares, "shares that sum to 1"),
-    "environments[].sketch": (lambda values: len(values) == SKETCH_SIZE, f"{SKETCH_SIZE} numbers"),
+    "covariance": Rule(holds=lambda pair: pair and pair[1] >= 0.0, expected="a value and an error"),
+}
+# Rules by the name of a field; weights act on log T, and origins are logarithms.
+_OF_NAME: dict[str, Rule] = {
+    **dict.fromkeys(("accuracy", "edge_share", "recalls", "edges"), Rule(0.0, 1.0)),
+    **dict.fromkeys(("noise_level", "error", "counts"), Rule(0.0, 1e8)),
+    **dict.fromkeys(("linear", "smooth", "length", "noise", "scale"), Rule(1e-12, 1e9)),
+    **dict.fromkeys(("separation", "slope"), Rule(1e-6, 1e6)),
+    **dict.fromkeys(("signals", "origin", "weights", "slopes", "gain"), Rule(-1e6, 1e6)),
+    **dict.fromkeys(("biases", "classes"), Rule(-1e6, 1e6, ("K",))),
+    **dict.fromkeys(("passes", "node", "edge", "edge_features"), Rule(0, 2**63)),
+    **dict.fromkeys(("num_nodes", "num_features"), Rule(1, 10**12)),
+    "num_classes": Rule(2, MAX_BYTES),
+    "splits": Rule(1, 100),
+    "temperature": Rule(1e-150, 1e150),
+    "widening": Rule(1.0, 1e6),
+    "when": Rule(-1e15, 1e15),
+    "privacy": Rule(1e-9, MOST_EPSILON),
+    "shares": _SHARES,
 }
 
 
-def to_json(card: Any) -> str:
-    """Return the text of a card's file; large matrices have fewer digits."""
-    content = _plain(card) | {"signals": list(_EVERY)}
-    evidence = content["reference"]["evidence"]  # half of a symmetric matrix says all
-    evidence["covariance"] = [row[: k + 1] for k, row in enumerate(evidence["covariance"])]
-    with np.errstate(divide="ignore"):
-        content["probe"]["column_std"] = _pack(np.log(card.probe.column_std))
-    for path, kind in _PACKED.items():
-        if card.columns is not None:
-            place, name = _parent(content, path)
-            place[name] = _pack(np.array(place[name]), kind)
-    if card.probe.second is not None:
-        content["probe"]["second"]["weights"] = _pack(card.probe.second.weights)
-    return sealed({"schema": SCHEMA} | content)
+def _each(name: str) -> tuple[str, str]:
+    return f"columns.nodes.{name}", f"columns.whole.{name}"
 
 
-def from_json(text: str, kind: type[Card]) -> Card:
-    """Read the text of a card's file.
+_OF_PATH: dict[str, Rule] = {
+    "fingerprint": Rule(shape=(None, "K")),
+    "probe.column_std": Rule(0.0, 1e50, ("F",), HALF_LOGS),
+    "probe.second.weights": Rule(
+        shape=(None, "K"),
+        storage=HALF_ROWS,
+        holds=lambda values: 2 <= len(values) <= SKETCH + 1,
+        expected=f"coefficients of at most {SKETCH} sums",
+    ),
+    **{
+        f"reference.evidence.{name}": replace(_EVIDENCE[item.kind], low=item.low, high=item.high)
+        for name, item in Evidence.declared().items()
+    },
+    "reference.moments.offsets": Rule(shape=("K", "K")),
+    "population.recalls": Rule(0.0, 1.0, ("K",)),
+    "population.sketch": Rule(
+        holds=lambda values: 0 < values.size <= drift.SKETCH_SIZE,
+        expected=f"at most {drift.SKETCH_SIZE} numbers",
+    ),
+    "class_profile.counts": Rule(0.0, 1e8, ("3K", "K")),
+    "class_profile.edges": Rule(0.0, 1.0, (THIRDS - 1,)),
+    "responses": Rule(holds=_are_responses, expected="readable signals, each listed once"),
+    "node_responses": Rule(holds=_are_node_responses, expected="one number per node signal"),
+    "atlas": Rule(holds=lambda points: 3 <= len(points) <= 5000, expected="3 to 5000 shifts"),
+    "columns": Rule(holds=_are_columns, expected="numbers of each column, which are listed once"),
+    **dict.fromkeys(("columns.columns", *_each("mean")), Rule(storage=SINGLE)),
+    **dict.fromkeys(_each("deviation"), Rule(low=0.0, storage=SINGLE)),
+    **dict.fromkeys(("columns.steps", "columns.factors", *_each("common")), Rule(storage=HALF)),
+    "environments": Rule(holds=_are_environments, expected="named, with one kind of time"),
+    "environments[].sketch": Rule(
+        holds=lambda values: len(values) == SKETCH_SIZE, expected=f"{SKETCH_SIZE} numbers"
+    ),
+    "environments[].sketch[]": Rule(-FARTHEST, FARTHEST),
+    "environments[].earlier": Rule(0.0, 1.0, ("P", "P+1")),
+}
 
-    Unknown fields are ignored. A missing or invalid field is named in an `InputError`; a card of
-    another schema is a `VersionError`.
-    """
-    try:
-        content = parse_json(text)
-    except InputError as error:
-        raise errors.content(f"this is not a source card: {error}") from error
-    if isinstance(content, dict):
-        content.setdefault("columns", None)  # older cards have none
-    root = _Field("", content)
-    schema = root["schema"].text()
-    if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
-        raise errors.content(f"this is a file of {schema!r}, not a source card.")
-    if schema != SCHEMA:
-        raise VersionError(
-            f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
-        )
-    check_seal(content, required=True)
-    root.classes = int(root["num_classes"].number(int))
-    if not 2 <= root.classes <= MAX_BYTES:
-        raise _odd("num_classes", f"between 2 and {MAX_BYTES}")
-    if [item.value for item in root["signals"].items()] != list(_EVERY):
-        raise _odd("signals", f"{len(_EVERY)} signals in the order of this version")
-    card: Card = root.parsed(kind)
-    return card
+
+@cache
+def _rule_of_path(path: str) -> Rule:
+    name = path.rpartition(".")[2].removesuffix("[]")
+    return _OF_PATH.get(path) or _OF_NAME.get(name) or Rule()
+
+
+def _rule(name: str) -> Rule:
+    """Return the rule of a field, such as ``atlas[2].accuracy``."""
+    return _rule_of_path(_INDEX.sub("[]", name))
+
+
+def _odd(name: str, expected: str) -> InputError:
+    """Return the error of a value that is not what was expected."""
+    return errors.content(f"field {name!r} must be {expected}; the card is damaged.")
 
 
 def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0) -> None:
@@ -246,249 +283,169 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
         )
 
 
-def _pack(values: FloatArray, kind: str = "<f2") -> str:
-    """Return numbers in half precision: logarithms of column deviations, or coefficients.
-
-    There may be many, and a thousandth is precise enough for a perturbation or a second opinion.
-    Moments of columns are in single precision, as features are.
-    """
-    return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
-
-
-def _parent(content: Any, path: str) -> tuple[Any, str]:
-    """Return the object that holds a value, and its name there."""
-    *above, name = path.split(".")
-    for part in above:
-        content = content[part]
-    return content, name
-
-
 def checked(card: Any) -> dict[str, Any]:
     """Return the fields of a card that a file holds, as it would hold them, or raise an error."""
-    if not all(isinstance(getattr(card, name), int) for name in ("num_classes", "num_features")):
+    classes, features = card.num_classes, card.num_features
+    if not (isinstance(classes, int) and isinstance(features, int)):
         raise errors.content("the numbers of classes and of features must be integers.")
-    sizes = {"K": card.num_classes, "3K": THIRDS * card.num_classes, "F": card.num_features}
-    sizes |= {"P": num_columns(card.num_classes), "P+1": num_columns(card.num_classes) + 1}
-    names = (item.name for item in fields(card) if item.name not in IN_MEMORY)
-    return {name: _kept(getattr(card, name), name, name, sizes) for name in names}
+    sizes = {"K": classes, "3K": THIRDS * classes, "F": features}
+    sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
+    return {name: _kept(getattr(card, name), name, sizes) for name in _stored(card)}
 
 
-def _kept(value: Any, name: str, path: str, sizes: dict[str, int]) -> Any:
-    """Return a value with the digits of a file; ``path`` is its name without indices."""
-    kept = _kept_parts(value, name, path, sizes)
-    holds, expected = _CHECKS.get(path, (None, ""))
-    if holds is not None and not holds(kept):
-        raise _odd(name, expected)
+def _stored(value: Any) -> list[str]:
+    return [item.name for item in fields(value) if item.name not in IN_MEMORY]
+
+
+def _kept(value: Any, name: str, sizes: dict[str, int]) -> Any:
+    """Return a value with the digits of a file, if its rule holds."""
+    kept, rule = _kept_parts(value, name, sizes), _rule(name)
+    if not rule.holds(kept):
+        raise _odd(name, rule.expected)
     return kept
 
 
-def _kept_parts(value: Any, name: str, path: str, sizes: dict[str, int]) -> Any:
-    if value is None or isinstance(value, str | bool):
+def _kept_parts(value: Any, name: str, sizes: dict[str, int]) -> Any:
+    if value is None or isinstance(value, str | bool | frozenset):
         return value
-    if isinstance(value, int | float):
-        return _kept_number(value, name, path)
-    if isinstance(value, np.ndarray):
-        return _kept_array(value, name, path, sizes)
+    if isinstance(value, int | float | np.ndarray):
+        return _kept_numbers(value, name, sizes)
     if is_dataclass(value) and not isinstance(value, type):
-        names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
-        parts = {x: _kept(getattr(value, x), f"{name}.{x}", f"{path}.{x}", sizes) for x in names}
+        parts = {x: _kept(getattr(value, x), f"{name}.{x}", sizes) for x in _stored(value)}
         return replace(value, **parts)
     if isinstance(value, dict):
-        any_kind = path if value.keys() == set(_EVERY) else f"{path}.*"
-        return {key: _kept(x, f"{name}.{key}", any_kind, sizes) for key, x in value.items()}
-    if isinstance(value, frozenset):
-        return value
-    kept = [_kept(x, f"{name}[{i}]", f"{path}[]", sizes) for i, x in enumerate(value)]
+        form = "{}[{}]" if value.keys() == set(_EVERY) else "{}.{}"
+        return {key: _kept(x, form.format(name, key), sizes) for key, x in value.items()}
+    kept = [_kept(x, f"{name}[{i}]", sizes) for i, x in enumerate(value)]
     return type(value)(*kept) if hasattr(value, "_fields") else type(value)(kept)
 
 
-def _kept_number(value: float, name: str, path: str, digits: int = _DIGITS) -> float:
-    low, high = _RANGES.get(path) or _RANGES.get(
-        path.rpartition(".")[2].removesuffix("[]"), (-LARGEST, LARGEST)
-    )
+def _kept_numbers(value: Any, name: str, sizes: dict[str, int]) -> Any:
+    rule, kept = _rule(name), value
+    if isinstance(value, np.ndarray):
+        shape = tuple(sizes.get(str(size), size) for size in rule.shape)
+        fits = value.ndim == len(shape) and value.size > 0
+        if not fits or any(
+            size not in (None, have) for have, size in zip(value.shape, shape, strict=True)
+        ):
+            raise _odd(name, f"{' x '.join(str(size or 'any') for size in shape)} numbers")
+        kept = rule.storage.read(rule.storage.write(value), sizes["K"])
+    elif isinstance(value, float):
+        kept = float(f"{value:.{_DIGITS}g}")
     # Integers of any length are compared exactly; NaN fails every comparison.
-    if not low <= value <= high:
-        raise _odd(name, f"between {low:g} and {high:g}")
-    return value if isinstance(value, int) else float(f"{value:.{digits}g}")
+    if not np.all((rule.low <= kept) & (kept <= rule.high)):
+        raise _odd(name, f"between {rule.low:g} and {rule.high:g}")
+    return kept
 
 
-def _kept_array(array: FloatArray, name: str, path: str, sizes: dict[str, int]) -> FloatArray:
-    shape = [sizes.get(str(size), size) for size in _SHAPES.get(path, (None,))]
-    if array.ndim != len(shape) or any(
-        size not in (None, have) for have, size in zip(array.shape, shape, strict=True)
-    ):
-        raise _odd(name, f"{' x '.join(str(size or 'any') for size in shape)} numbers")
-    if path in _HALVED:
-        return _HALVED[path](array)
-    digits = _DIGITS if array.size < _MANY else _FEWER_DIGITS
-    kept = [_kept_number(float(value), name, path, digits) for value in array.ravel()]
-    found = np.array(kept, dtype=np.float64).reshape(array.shape)
-    if path == _LOWER:  # a file holds half of a symmetric matrix
-        found = np.tril(found) + np.tril(found, -1).T
-    return found
+def to_json(card: Any) -> str:
+    """Return the text of a card's file; large matrices have fewer digits."""
+    return sealed({"schema": SCHEMA} | _plain(card, "") | {"signals": list(_EVERY)})
 
 
-def _half(values: FloatArray) -> FloatArray:
-    """Return numbers in half precision."""
-    return values.astype("<f2").astype(np.float64)
-
-
-def _half_logs(deviations: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.exp(_half(np.log(deviations)))
-
-
-def _single(values: FloatArray) -> FloatArray:
-    return values.astype("<f4").astype(np.float64)
-
-
-# Numbers of which there may be many: a thousandth is precise enough for them.
-_HALVED = {"probe.column_std": _half_logs, "probe.second.weights": _half}
-_HALVED |= {path: _half if kind == "<f2" else _single for path, kind in _PACKED.items()}
-
-
-def _odd(name: str, expected: str) -> InputError:
-    """Return the error of a value that is not what was expected."""
-    return errors.content(f"field {name!r} must be {expected}; the card is damaged.")
-
-
-def _plain(value: Any, digits: int = _DIGITS) -> Any:
+def _plain(value: Any, name: str) -> Any:
     """Return what JSON holds of a value of a card."""
     if is_dataclass(value):
-        names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {x: _plain(getattr(value, x), f"{name}.{x}" if name else x) for x in _stored(value)}
     if isinstance(value, dict):
         if value.keys() == set(_EVERY):  # the same names in every row would fill the card
-            return [_plain(value[name]) for name in _EVERY]
-        return {key: _plain(item) for key, item in value.items()}
+            return [value[key] for key in _EVERY]
+        return {key: _plain(item, f"{name}.{key}") for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist(), _DIGITS if value.size < _MANY else _FEWER_DIGITS)
+        return _rule(name).storage.write(value)
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple | list):
-        return [_plain(item, digits) for item in value]
-    # Counts of nodes in large matrices are whole.
-    counted = digits < _DIGITS and isinstance(value, float) and value.is_integer()
-    return int(value) if counted and abs(value) < 1e8 else value
+        return [_plain(item, f"{name}[]") for item in value]
+    return value
+
+
+def from_json(text: str, kind: type[Card]) -> Card:
+    """Read the text of a card's file.
+
+    Unknown fields are ignored. A missing or invalid field is named in an `InputError`; a card of
+    another schema is a `VersionError`.
+    """
+    try:
+        content = parse_json(text)
+    except InputError as error:
+        raise errors.content(f"this is not a source card: {error}") from error
+    schema = _parsed(str, _member(content, "", "schema"), "schema", 0)
+    if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
+        raise errors.content(f"this is a file of {schema!r}, not a source card.")
+    if schema != SCHEMA:
+        raise VersionError(
+            f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
+        )
+    check_seal(content, required=True)
+    content.setdefault("columns", None)  # older cards have none
+    classes = _parsed(int, _member(content, "", "num_classes"), "num_classes", 0)
+    if not 2 <= classes <= MAX_BYTES:
+        raise _odd("num_classes", f"between 2 and {MAX_BYTES}")
+    if _member(content, "", "signals") != list(_EVERY):
+        raise _odd("signals", f"{len(_EVERY)} signals in the order of this version")
+    card: Card = _parsed(kind, content, "", classes)
+    return card
 
 
 _hints = cache(get_type_hints)
+_WORDS = {str: "a short string", bool: "true or false", int: "an integer", float: "a number"}
 
 
-class _Field:
-    """A JSON value with its path, which errors name."""
+def _member(value: Any, name: str, key: str) -> Any:
+    if not isinstance(value, dict):
+        raise _odd(name, "an object")
+    if key not in value:
+        whole = f"{name}.{key}" if name else key
+        raise errors.content(f"field {whole!r} is missing; the card is damaged.")
+    return value[key]
 
-    def __init__(self, name: str, value: Any, classes: int = 0) -> None:
-        self.name, self.value, self.classes = name, value, classes
 
-    def __getitem__(self, key: str) -> _Field:
-        if not isinstance(self.value, dict):
-            raise _odd(self.name, "an object")
-        name = f"{self.name}.{key}" if self.name else key
-        if key not in self.value:
-            raise errors.content(f"field {name!r} is missing; the card is damaged.")
-        return _Field(name, self.value[key], self.classes)
+def _entries(value: Any, name: str, count: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or len(value) > MAX_BYTES or len(value) != (count or len(value)):
+        raise _odd(name, "a list" if count is None else f"a list of {count} entries")
+    return value
 
-    def items(self, count: int | None = None) -> list[_Field]:
-        """Return the entries of a list, of a length if it is given."""
-        value = self.value
-        if not isinstance(value, list) or (count is not None and len(value) != count):
-            raise _odd(self.name, "a list" if count is None else f"a list of {count} entries")
-        if len(value) > MAX_BYTES:
-            raise _odd(self.name, "a shorter list")
-        return [_Field(f"{self.name}[{i}]", x, self.classes) for i, x in enumerate(value)]
 
-    def text(self) -> str:
-        """Return a string of at most a thousand characters."""
-        if not isinstance(self.value, str) or len(self.value) > 1000:
-            raise _odd(self.name, "a short string")
-        return self.value
-
-    def number(self, kind: type = float) -> float:
-        """Return a number of the given type."""
-        allowed = int if kind is int else int | float
-        if isinstance(self.value, bool) or not isinstance(self.value, allowed):
-            raise _odd(self.name, "an integer" if kind is int else "a number")
+def _parsed(kind: Any, value: Any, name: str, classes: int) -> Any:
+    """Return a JSON value as a value of a type."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if NoneType in parts:
+        if value is None:
+            return None
+        first = parts[0] if len(parts) == 2 or isinstance(value, parts[0]) else parts[1]
+        return _parsed(first, value, name, classes)
+    if kind in _WORDS:
+        return _scalar(kind, value, name)
+    if origin is np.ndarray:
         try:
-            return kind(self.value)  # type: ignore[no-any-return]
-        except OverflowError as error:
-            raise _odd(self.name, "a number that float64 holds") from error
+            return _rule(name).storage.read(value, classes)
+        except (ValueError, TypeError) as error:
+            raise _odd(name, "numbers in rows of one length, or base64") from error
+    if origin in (tuple, frozenset):
+        entries = enumerate(_entries(value, name))
+        return origin(_parsed(parts[0], item, f"{name}[{i}]", classes) for i, item in entries)
+    if kind == dict[str, float]:
+        row = _entries(value, name, len(_EVERY))
+        pairs = zip(_EVERY, row, strict=True)
+        return {key: _scalar(float, item, f"{name}[{key}]") for key, item in pairs}
+    if origin is dict:
+        every = {key: (_member(value, name, key), f"{name}.{key}") for key in KINDS}
+        return {key: _parsed(parts[1], *item, classes) for key, item in every.items()}
+    if issubclass(kind, tuple):
+        row = _entries(value, name, len(_hints(kind)))
+        return kind(*(_scalar(float, item, f"{name}[{i}]") for i, item in enumerate(row)))
+    hints, start = _hints(kind), f"{name}." if name else ""
+    every = {key: (_member(value, name, key), f"{start}{key}") for key in _stored(kind)}
+    return kind(**{key: _parsed(hints[key], *item, classes) for key, item in every.items()})
 
-    def array(self) -> FloatArray:
-        """Return an array of numbers."""
-        read = {
-            "probe.column_std": self._deviations,
-            "probe.second.weights": self._coefficients,
-            _LOWER: self._mirrored,
-        } | {path: self._columns for path in _PACKED}
-        try:
-            return read.get(self.name, self._listed)()
-        except ValueError as error:  # rows of unequal length, or no base64
-            raise _odd(self.name, "numbers in rows of one length") from error
 
-    def _listed(self) -> FloatArray:
-        for row in self.items():
-            for item in row.items() if isinstance(row.value, list) else [row]:
-                _Field(self.name, item.value).number()
-        return np.array(self.value, dtype=np.float64)
-
-    def _mirrored(self) -> FloatArray:
-        """Return a symmetric matrix, of which the file holds the lower triangle."""
-        rows = [row.items(k + 1) for k, row in enumerate(self.items(self.classes))]
-        lower = np.zeros((self.classes, self.classes))
-        lower[np.tril_indices(self.classes)] = [x.number() for row in rows for x in row]
-        return lower + np.tril(lower, -1).T
-
-    def _deviations(self) -> FloatArray:
-        """Return column standard deviations; single-precision features have none above e^110."""
-        logs = self._unpacked()
-        if not (logs <= 110.0).all():
-            raise _odd(self.name, "logarithms of at most 110")
-        return np.exp(logs)
-
-    def _coefficients(self) -> FloatArray:
-        """Return the coefficients of the second opinion."""
-        weights = self._unpacked().reshape(-1, self.classes)
-        if not np.isfinite(weights).all():
-            raise _odd(self.name, "finite numbers")
-        return weights
-
-    def _columns(self) -> FloatArray:
-        """Return what is known of columns."""
-        return self._unpacked(_PACKED[self.name])
-
-    def _unpacked(self, kind: str = "<f2") -> FloatArray:
-        if not isinstance(self.value, str):
-            raise _odd(self.name, "base64")
-        return np.frombuffer(base64.b64decode(self.value, validate=True), kind).astype(np.float64)
-
-    def parsed(self, kind: Any) -> Any:
-        """Return a value of a type."""
-        origin, parts = get_origin(kind), get_args(kind)
-        if NoneType in parts:
-            if self.value is None:
-                return None
-            first = parts[0] if len(parts) == 2 or isinstance(self.value, parts[0]) else parts[1]
-            return self.parsed(first)
-        if kind is str:
-            return self.text()
-        if kind is bool:
-            if not isinstance(self.value, bool):
-                raise _odd(self.name, "true or false")
-            return self.value
-        if kind in (int, float):
-            return self.number(kind)
-        if origin is np.ndarray:
-            return self.array()
-        if origin in (tuple, frozenset):
-            return origin(item.parsed(parts[0]) for item in self.items())
-        if kind == dict[str, float]:
-            row = self.items(len(_EVERY))
-            return {name: item.number() for name, item in zip(_EVERY, row, strict=True)}
-        if origin is dict:
-            return {key: self[key].parsed(parts[1]) for key in ("model", "logits")}
-        hints = _hints(kind)
-        if issubclass(kind, tuple):
-            return kind(*(item.number() for item in self.items(len(hints))))
-        names = (item.name for item in fields(kind) if item.name not in IN_MEMORY)
-        return kind(**{name: self[name].parsed(hints[name]) for name in names})
+def _scalar(kind: type, value: Any, name: str) -> Any:
+    allowed = (int, float) if kind is float else kind
+    right = isinstance(value, allowed) and isinstance(value, bool) == (kind is bool)
+    if not right or (kind is str and len(value) > 1000):
+        raise _odd(name, _WORDS[kind])
+    try:
+        return kind(value)
+    except OverflowError as error:
+        raise _odd(name, "a number that float64 holds") from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from graphtemper import errors
+from graphtemper._core.lazy import cached_property
 from graphtemper.cli.options import FailOn
 
 if TYPE_CHECKING:
