@@ -218,10 +218,10 @@ def test_equal_logits_are_an_abstention_however_sure_the_estimate(card, target):
     signals = dict(zip(response.names, response.origin, strict=True))
     sure = Estimate(0.8, 0.79, 0.81, "atlas")
     at_source = Reading(card, None, signals, response, None, 600, None, flat=False)
-    vars(at_source).update(moved_fraction=0.0, changes=())
+    vars(at_source).update(moved_fraction=0.0, changes=(), unlinked=False)
     assert judge(at_source, sure, None)[0] == "trust"
     flat = replace(at_source, flat=True)
-    vars(flat).update(moved_fraction=0.0, changes=())
+    vars(flat).update(moved_fraction=0.0, changes=(), unlinked=False)
     assert judge(flat, sure, None)[0] == "abstain"
 
 

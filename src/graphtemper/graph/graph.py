@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import check_integer
+from graphtemper._core.lazy import cached_property
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
     NODE_FIELDS,

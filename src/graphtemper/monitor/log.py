@@ -17,12 +17,12 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphtemper import errors
 from graphtemper._core.files import check_folder
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.safe_reading import open_regular, parse_json
 from graphtemper.errors import VersionError
 
