@@ -557,7 +557,7 @@ class Watch:
             question=_plain(decisions),
             metrics={} if metrics is None else metrics.values(),
             undefined={} if metrics is None else metrics.undefined,
-            changes=[change.to_dict() for change in result.changes[:_MOST_CHANGES]],
+            changes=tuple(change.to_dict() for change in result.changes[:_MOST_CHANGES]),
         )
 
     def _why(self, gate: Gate, entry: Entry) -> str:
