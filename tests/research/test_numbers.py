@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from graphtemper_research.numbers import quality, tables, values
+from graphtemper_research.numbers import exam, quality, tables, values
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -124,6 +124,36 @@ def test_words_follow_the_numbers():
         {"true": true, "card": answers, "learned": answers, "ece": ece} for true in (0.5, 0.7)
     ]
     assert "it does in 1 of 2" in quality.months_caption(Fixed(months={"months": months}))
+
+
+def test_the_exam_shows_models_side_by_side_and_what_is_missed_in_bold():
+    plain = {"part": "all", "answers": 10, "trust": 0.9, "trusted held": 0.5, "held": 1.0}
+    plain |= {"honest": 1.0, "width": 0.2, "trusted": 4, "width ratio": None}
+    few = plain | {"row": "20 labels", "worst held": 0.7, "wilson held": 0.9, "wilson worst": 0.8}
+    rows = [
+        plain | {"row": "ends", "model": "SIGN"},
+        plain | {"row": "ends", "model": "PyG-GCN", "trusted": 0, "trusted held": None},
+        few | {"model": "SIGN", "width ratio": 0.9},
+        plain | {"row": "ends", "part": "noise(5)", "model": "SIGN"},
+    ]
+    missed = {"measured": 0.5, "bar": ">= 0.88", "met": False}
+    bars = [
+        {"quantity": "SIGN: ends: trusted intervals hold", **missed},
+        {"quantity": "PyG-GCN: ends: intervals hold", **missed, "met": True},
+    ]
+    results = Fixed(exam={"rows": rows, "comparisons": bars})
+    shown = cells(exam.exam(results), "ends (20 answers)")
+    assert shown == ["90% / 90%", "50%** / –", "100% / 100%", "100% / 100%", "0.20 / 0.20"]
+    assert "| **50%** / – |" in exam.exam(results)
+    assert cells(exam.exam_labels(results), "20 labels (10 answers)")[1] == "70%"
+    assert "1 of 2 goals" in exam.exam_goals(results)
+    assert cells(exam.exam_goals(results), "SIGN, ends: trusted intervals hold") == [
+        "0.5",
+        ">= 0.88",
+    ]
+    words = exam.exam_words(results)
+    assert "50% of 4 trusted" in words
+    assert "(SIGN)" in words
 
 
 def test_comparisons_are_a_table():

@@ -296,32 +296,21 @@ def _with_second_opinion(
     """Return the probe with a second opinion, and how often the model agrees with it.
 
     It is fitted to labelled nodes that the card does not score, as those that the model was trained
-    on. Without enough of these it is fitted to the card's own, and agreement is measured with two
-    others, each fitted to one half of the nodes and asked about the other half.
+    on: whoever knew the labels of the card could repeat its secret draws. Without enough of these
+    there is none.
     """
-    graph, nodes, labels = plan.graph, plan.observation.nodes, plan.labels
+    graph, nodes = plan.graph, plan.observation.nodes
     classes = plan.observation.num_classes
-    if classes > MOST_CLASSES:  # the coefficients would fill the card
-        return probe, None
-    columns = sketch_weights(probe.column_std, probe.seed)
-    sums = project(graph.features, columns)
     others = np.setdiff1d(graph.labelled, nodes)
-    if others.size >= FEWEST_NODES:
-        assert graph.labels is not None
-        opinion = SecondOpinion.fit(sums[others], graph.labels[others], classes)
-        agree = opinion.scores(sums[nodes]).argmax(axis=1) == predictions
-    else:
-        opinion = SecondOpinion.fit(sums[nodes], labels, classes)
-        halves = np.array_split(np.arange(nodes.size), 2)
-        agree = np.concatenate(
-            [
-                SecondOpinion.fit(sums[nodes[fitted]], labels[fitted], classes)
-                .scores(sums[nodes[asked]])
-                .argmax(axis=1)
-                == predictions[asked]
-                for asked, fitted in (halves, halves[::-1])
-            ]
-        )
+    if classes > MOST_CLASSES or not others.size:  # the coefficients would fill the card
+        return probe, None
+    assert graph.labels is not None
+    sums = project(graph.features, sketch_weights(probe.column_std, probe.seed))
+    expected = plan.observation.all_predictions[others]
+    opinion = SecondOpinion.hiding(sums[others], graph.labels[others], expected, classes)
+    if opinion is None:
+        return probe, None
+    agree = opinion.scores(sums[nodes]).argmax(axis=1) == predictions
     return replace(probe, second=opinion), float(agree.mean())
 
 

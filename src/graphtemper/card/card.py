@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import read_bytes
 from graphtemper.card import build as building

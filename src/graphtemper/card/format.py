@@ -29,6 +29,7 @@ from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import InputError, VersionError
+from graphtemper.signals import drift
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
@@ -210,14 +211,22 @@ def _each(name: str) -> tuple[str, str]:
 _OF_PATH: dict[str, Rule] = {
     "fingerprint": Rule(shape=(None, "K")),
     "probe.column_std": Rule(0.0, 1e50, ("F",), HALF_LOGS),
-    "probe.second.weights": Rule(shape=(SKETCH + 1, "K"), storage=HALF_ROWS),
+    "probe.second.weights": Rule(
+        shape=(None, "K"),
+        storage=HALF_ROWS,
+        holds=lambda values: 2 <= len(values) <= SKETCH + 1,
+        expected=f"coefficients of at most {SKETCH} sums",
+    ),
     **{
         f"reference.evidence.{name}": replace(_EVIDENCE[item.kind], low=item.low, high=item.high)
         for name, item in Evidence.declared().items()
     },
     "reference.moments.offsets": Rule(shape=("K", "K")),
     "population.recalls": Rule(0.0, 1.0, ("K",)),
-    "population.sketch": Rule(holds=lambda values: values.size > 0, expected="numbers"),
+    "population.sketch": Rule(
+        holds=lambda values: 0 < values.size <= drift.SKETCH_SIZE,
+        expected=f"at most {drift.SKETCH_SIZE} numbers",
+    ),
     "class_profile.counts": Rule(0.0, 1e8, ("3K", "K")),
     "class_profile.edges": Rule(0.0, 1.0, (THIRDS - 1,)),
     "responses": Rule(holds=_are_responses, expected="readable signals, each listed once"),

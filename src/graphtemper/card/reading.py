@@ -20,13 +20,13 @@ variance is added for a target that is unlike all shifts of the atlas.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.lazy import cached_property
 from graphtemper.card.reading import Reading
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.answer import Answer, Direction

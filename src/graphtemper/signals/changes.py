@@ -35,6 +35,13 @@ from graphtemper.signals.evidence import Evidence
 
 Moments = tuple[FloatArray, FloatArray]
 """Mean and standard deviation of all columns of a graph."""
+CODES = (
+    *("column_constant", "column_filled", "column_mean", "column_scale", "column_spread"),
+    *("column_varies", "columns_order", "columns_scale", "columns_standardised", "nodes_same"),
+    *("edges_none", "edges_fewer", "edges_more", "edges_one_way", "nodes_isolated", "homophily"),
+    *("class_shares", "class_never", "one_class", "confidence_beyond", "nodes_unseen"),
+)
+"""The codes of all changes."""
 MOST_COLUMNS = 1000
 """Most columns that are compared: those with the largest variance at the source."""
 # Means that moved by less than this many source deviations, and deviations that changed by less
@@ -64,6 +71,8 @@ _STRIKING = 5.0
 # Entries by which the most common value is found.
 _ROWS, _LAGS = 2000, 8
 _LONGEST = 60
+# Nodes that moments have to be of.
+_FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -191,7 +200,10 @@ class Baseline:
     def measure(cls, graph: Graph, nodes: NDArray[np.int64], own: Moments) -> Baseline:
         """Measure the source at labelled nodes, of which the moments are known."""
         every = graph.classified
-        moments = column_moments(graph.features[every]) if every.size > nodes.size else own
+        if every.size < nodes.size + _FEWEST:  # the difference would be about few nodes
+            every, moments = nodes, own
+        else:
+            moments = column_moments(graph.features[every])
         columns = np.sort(np.argsort(-moments[1], kind="stable")[:MOST_COLUMNS])
         nothing = np.zeros(columns.size)
         return cls(
@@ -200,7 +212,7 @@ class Baseline:
             Profile.measure(graph, every, moments, columns),
             steps=nothing,
             factors=nothing,
-            unlabelled=int(every.size - graph.labelled.size),
+            unlabelled=max(int(every.size - graph.labelled.size), 0),
         )
 
     def profile(
@@ -332,7 +344,7 @@ def _columns(baseline: Baseline, target: Profile) -> Iterator[Change]:
     order, gain = _order(source, target)
     other = np.flatnonzero(order != np.arange(order.size))
     if other.size:
-        pairs = [f"{label[here]} looks like {label[order[here]]}" for here in other[:3]]
+        pairs = [f"{label[here]} looks like {label[order[here]].rstrip(',')}" for here in other[:3]]
         more = " ..." if other.size > 3 else ""
         what = "2 columns look exchanged" if other.size == 2 else "columns are in another order"
         text = f"{what}: {', '.join(pairs[: 1 if other.size == 2 else 3])}{more}."
@@ -363,7 +375,7 @@ def _column(
 
     ``others`` is the logarithm of the usual ratio of deviations.
     """
-    name = label.partition("`")[2].rstrip("`") or label.removeprefix("column ")
+    name = label.partition("`")[2].rstrip("`,") or label.removeprefix("column ")
     mean, deviation = float(source.mean[here]), float(source.deviation[here])
     now, spread = float(target.mean[here]), float(target.deviation[here])
     common = source.common[here]
@@ -406,7 +418,7 @@ def _column(
 
 def _label(number: int, names: Sequence[str] | None) -> str:
     named = "" if names is None or number >= len(names) else printable(names[number])[:_LONGEST]
-    return f"column {number}, `{named}`" if named else f"column {number}"
+    return f"column {number}, `{named}`," if named else f"column {number}"
 
 
 def _common_scale(source: Profile, target: Profile) -> float | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
@@ -321,7 +321,8 @@ def second_agreement(observation: Observation, probe: Probe) -> float | None:
     if probe.second is None:
         return None
     weights = probe.second.weights
-    columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
+    sums = sketch_weights(probe.column_std, probe.seed)[:, : len(weights) - 1]
+    columns = sums @ weights[:-1]
     scores = project(observation.graph.features, columns)[observation.nodes] + weights[-1]
     second = np.nan_to_num(scores).argmax(axis=1)
     return float((observation.predictions == second).mean())

@@ -301,6 +301,10 @@ BAD_FILES = {
     "a row outside": lambda c: _resealed(c | {"answers": [[900, 0]]}),
     "confidence as text": lambda c: _resealed(c | {"confidence": ["a"] * 900}),
     "no goal": lambda c: _resealed(c | {"goal": None}),
+    "a tiny goal": lambda c: _resealed(c | {"goal": 1e-300}),
+    "the tiniest goal": lambda c: _resealed(c | {"goal": 5e-324}),
+    "no threshold": lambda c: _resealed({k: c[k] for k in c if k != "threshold"}),
+    "no class": lambda c: _resealed({k: c[k] for k in c if k != "positive"}),
     "a field less": lambda c: _resealed({k: v for k, v in c.items() if k != "start"}),
 }
 

@@ -98,7 +98,7 @@ def test_every_row_is_measured(finished, tmp_path):
     assert counts[situations.FRESH] == exam.FRESH_GRAPHS
     assert counts[situations.ENDS] == len(situations.SHIFT_ENDS)
     assert counts[situations.ACCIDENTS] == len(situations.HAPPENED)
-    assert counts["20 labels"] == exam.LABELLED_TARGETS * exam.DRAWS
+    assert counts["20 labels"] == exam.DRAWS
     for row in whole:
         assert sum(row[verdict] for verdict in exam.VERDICTS) == pytest.approx(1.0)
     page = bench.page(outcome.to_dict())

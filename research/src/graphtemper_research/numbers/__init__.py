@@ -14,11 +14,15 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from graphtemper_research.numbers import costs, quality
+from graphtemper_research.numbers import costs, exam, quality
 from graphtemper_research.numbers.tables import Results, compared
 
 # What makes a value, and the results that it is made of.
 MAKERS: dict[Callable[[Results], str], tuple[str, ...]] = {
+    exam.exam: ("atlas/exam",),
+    exam.exam_words: (),
+    exam.exam_labels: ("atlas/exam",),
+    exam.exam_goals: (),
     quality.summary: (
         "atlas/atlas_bench",
         "atlas/natural_rule",

@@ -52,7 +52,9 @@ ONLY_LINEAR = ("cora", "twitch", "ud")
 """Sources with thousands of columns or tens of thousands of nodes, where a card of a network takes
 minutes: only SIGN is measured on them."""
 QUICK = ("2 classes", "villages")
-FRESH_GRAPHS, TARGETS, LABELLED_TARGETS, DRAWS = 6, 3, 2, 5
+FRESH_GRAPHS, TARGETS, LABELLED_TARGETS = 6, 3, 2
+DRAWS = 20
+"""Draws of every number of labels for one source, shared by its labelled targets."""
 # Shares that must be reached, the largest widths, and the fewest trusted answers that are judged.
 TRUSTED, ALL, HONEST, KNOWN, UNCHANGED = 0.88, 0.85, 0.90, 0.85, 0.95
 WIDEST, WILSON, FEWEST = 0.48, 0.95, 20
@@ -131,13 +133,13 @@ class Examined:
         yield from self.answers(rows_of.ENDS, rows_of.SHIFT_ENDS, target, nodes)
         yield from self.answers(rows_of.NO_SIGNAL, rows_of.WITHOUT_SIGNAL, target, nodes)
 
-    def labelled(self, family: str, name: str, target: Graph, nodes: Indices) -> Rows:
+    def labelled(self, family: str, name: str, target: Graph, nodes: Indices, draws: int) -> Rows:
         """Return the answers with random labels of some nodes, beside Wilson's intervals."""
         assert target.labels is not None
         logits = np.asarray(self.predictor(target.replace(labels=None)))[nodes]
         right = logits.argmax(axis=1) == target.labels[nodes]
         found = []
-        for count, draw in product(COUNTS, range(DRAWS)):
+        for count, draw in product(COUNTS, range(draws)):
             if count > nodes.size // 2:
                 continue
             rng = stream(self.seed, f"exam labels {short(name)} {count}", draw)
@@ -200,14 +202,16 @@ def measure_family(
     rows = [examined.answer(rows_of.UNCHANGED, "nodes of the card", graph, val)]
     part = "all nodes that were not trained on"
     rows.append(examined.answer(rows_of.UNCHANGED, part, graph, others))
-    for number, name in enumerate(targets_of(family, source)):
+    names = targets_of(family, source)
+    draws = DRAWS // min(len(names), LABELLED_TARGETS)
+    for number, name in enumerate(names):
         target = load_graph(name)
         nodes = scored_nodes(target, name, home.trained, seed)
         rows.append(examined.answer(rows_of.NATURAL, family.name, target, nodes))
         if number == 0:
             rows += examined.answers(rows_of.ACCIDENTS, rows_of.HAPPENED, target, nodes)
         if number < LABELLED_TARGETS:
-            rows += examined.labelled(family.name, name, target, nodes)
+            rows += examined.labelled(family.name, name, target, nodes, draws)
     return rows
 
 
@@ -281,7 +285,8 @@ def summarise(cells: Sequence[Cell]) -> Rows:
     """Return one row per model and row of the exam, in all and for each of its parts."""
     answers = frame.flat(cells, "source", "model", "seed")
     found = []
-    for model, row in product(frame.distinct(answers, "model"), rows_of.ROWS):
+    models = sorted(frame.distinct(answers, "model"), key=[*TRIED, *MODELS].index)
+    for model, row in product(models, rows_of.ROWS):
         own = frame.select(answers, model=model, row=row)
         parts: dict[str, Sequence[Row]] = {EVERYTHING: own} | _by_part(own)
         found += [
@@ -423,8 +428,9 @@ SIGN is measured. A trusted share is judged with {FEWEST} or more trusted answer
 
 
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> Mapping[str, Any]:
+    usual = usual_settings(cells, [dict(cell) for cell in cells])
     answers = sum(row["answers"] for row in _whole(rows))
-    return usual_settings(cells, [dict(cell) for cell in cells]) | {"answers": answers}
+    return usual | {"sources": frame.distinct(cells, "source"), "answers": answers}
 
 
 BENCH = bench(separate(FAMILIES))

@@ -23,6 +23,7 @@ from graphtemper.recalibration.report.vega import (
     tip,
 )
 
+_MOST_CHANGES = 8
 _COLOUR = {"before": BEFORE, "after": AFTER}
 
 
@@ -30,6 +31,8 @@ def charts(content: Content) -> dict[str, Spec]:
     """Return every chart of a report by the name of its place on the page."""
     specs = {"overview": overview(content)}
     specs |= {f"histogram-{side}": confidence_histogram(content, side) for side in _COLOUR}
+    if content["changes"]:
+        specs["changes"] = changes(content)
     if "metrics" in content:
         specs |= charts_of(content["metrics"])
     if content["labels"] is not None:
@@ -67,6 +70,21 @@ def overview(content: Content) -> Spec:
         layer("text", {"x": x, "y": y, "text": text}, dy=-13, align="center"),
     ]
     return sized(132, {"data": {"values": rows}, "layer": layers})
+
+
+def changes(content: Content) -> Spec:
+    """Return the sizes of the largest changes."""
+    shown = content["changes"][:_MOST_CHANGES]
+    rows = [{"row": k, "name": item["name"], "size": item["size"]} for k, item in enumerate(shown)]
+    axis = {"labelExpr": "data('changes')[datum.value].name", "ticks": False, "domain": False}
+    y = {"field": "row", "type": "ordinal", "title": None, "axis": axis | {"labelLimit": 200}}
+    scale = {"type": "symlog"}
+    x = {"field": "size", "type": "quantitative", "title": "size", "scale": scale}
+    tips = [tip("name", "What"), tip("size", "Size", ".1f")]
+    bars = layer("bar", {"x": x, "y": y, "tooltip": tips}, color=AFTER)
+    lines = [line(value, MUTED, [4, 4], x) for value in (1.0, 10.0)]
+    data = {"name": "changes", "values": rows}
+    return sized(26 * len(rows) + 10, {"data": data, "layer": [bars, *lines]})
 
 
 def confidence_histogram(content: Content, side: str) -> Spec:
