@@ -69,8 +69,8 @@ def test_a_larger_budget_buys_more_splits(graph, model):
 
 def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
     with raises("too-few"):
-        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=56)
-    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=57)
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=58)
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=59)
     assert len(card.atlas) == 7
     with raises("too-few"):
         recalibrate(model, graph, card, budget=10)

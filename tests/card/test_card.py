@@ -114,6 +114,8 @@ def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
             assert len(value) < 200, where  # nothing is packed into a text
 
     assert content["probe"].pop("second") is None  # too few labels that are not the card's own
+    apart = content["population"].pop("apart")
+    assert len(apart) == 4 * -(-len(content["population"]["sketch"]) * 2 // 3)
     check(content, "card")
     assert len(content["probe"]["column_std"]) == 16  # six columns, in base64
 
@@ -390,12 +392,24 @@ def test_a_card_without_its_checksum_or_of_another_schema_is_refused(text, tmp_p
     with pytest.raises(FileError):
         SourceCard.load(_write(tmp_path, json.dumps(content)))
     for schema, refusal in (
-        ("graphtemper.card/4", VersionError),
+        ("graphtemper.card/5", VersionError),
         ("graphtemper.cards/5", "damaged"),
         ("graphtemper.report/1", "damaged"),
     ):
         with raises(refusal):
             SourceCard.load(_write(tmp_path, content | {"schema": schema}))
+
+
+def test_a_card_of_the_schema_before_is_read_without_what_it_lacks(card, text, tmp_path):
+    content = json.loads(text)
+    del content["ends"], content["population"]["apart"]
+    older = _write(tmp_path, content | {"schema": "graphtemper.card/6"})
+    read = SourceCard.load(older)
+    assert card.ends.known
+    assert read.ends.known == ()
+    assert read.population.apart is None
+    assert read.reference.signals == card.reference.signals
+    assert json.loads(read.to_json())["schema"] == "graphtemper.card/7"
 
 
 def test_a_card_is_made_with_the_digits_of_its_file(card):

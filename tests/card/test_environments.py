@@ -9,7 +9,7 @@ from tests.helpers import raises
 from graphtemper import SourceCard, csbm, recalibrate, temperature
 from graphtemper.card import environments
 from graphtemper.card.format import MAX_BYTES
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.drift import column_sketch
 
@@ -128,14 +128,6 @@ def test_a_large_card_forgets_down_to_its_size_limit(card, model):
     grown = larger.learn(model, sample(3), name="new")
     assert len(grown.to_json()) <= MAX_BYTES
     assert grown.environments[-1].name == "new"
-
-
-def test_nodes_of_the_training_mask_are_pointed_out(card, model):
-    other = sample(2)
-    other = other.replace(train_masks=np.arange(300) < 20)
-    with pytest.warns(GraphTemperWarning):
-        card.learn(model, other)
-    card.learn(model, other, range(20, 300))  # no warning, which would be an error
 
 
 @pytest.mark.parametrize(

@@ -56,17 +56,20 @@ def _reading(
     edges=0.5,
     moved=0.0,
     expected=None,
+    unlinked=False,
 ):
     """Return a reading with this response; a blind one lacks the leading signal."""
     gains = SimpleNamespace(signal=None) if blind else None
     if blind:
         response = replace(response, names=("first", LEAD))
         signals = {"first": signals["first"], LEAD: signals["second"]}
-    card = SimpleNamespace(environments=())
+    probe = SimpleNamespace(column_std=np.ones(2))
+    card = SimpleNamespace(environments=(), probe=probe)
     evidence = SimpleNamespace(homophily=edges)
     reading = Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
     vars(reading)["moved_fraction"] = 1.0 if moments is None else moved
     vars(reading)["expectation"] = expected, None
+    vars(reading)["unlinked"] = unlinked
     vars(reading)["changes"] = ()
     return reading
 
@@ -204,3 +207,42 @@ def test_a_wide_interval_around_confidence_is_no_calibration():
     narrow = direction(0.8, Estimate(0.8, 0.75, 0.85, "atlas"))
     wide = direction(0.8, Estimate(0.8, 0.02, 0.98, "atlas"))
     assert (narrow.code, wide.code) == ("calibrated", "direction_unclear")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "accuracy", "code", "said"),
+    [
+        (0.9999, Estimate(0.99992, 0.99991, 0.99993, "atlas"), "calibrated", "about as confident"),
+        (1.0, Estimate(0.99999, 0.99998, 0.999995, "atlas"), "calibrated", "about as confident"),
+        (0.80, Estimate(0.76, 0.70, 0.82, "atlas"), "direction_unclear", "holds its confidence"),
+        (0.80, Estimate(0.70, 0.50, 0.85, "atlas"), "direction_unclear", "is too wide to tell"),
+        (0.90, Estimate(0.70, 0.60, 0.80, "atlas"), "over_confident", "over-confident"),
+    ],
+)
+def test_the_direction_and_the_verdict_agree(confidence, accuracy, code, said):
+    """Equal numbers are no gap, and an interval that earns trust is not too wide to tell."""
+    reason = direction(confidence, accuracy)
+    assert reason.code == code
+    assert said in reason.text
+
+
+def test_no_trust_beside_an_interval_that_is_too_wide_to_tell(response):
+    here = _reading(response, _at(0.0, 0.0))
+    for half in np.linspace(0.01, 0.4, 40):
+        accuracy = Estimate(0.55, 0.55 - half, 0.55 + half, "atlas")
+        trusted = judge(here, accuracy, None)[0] == "trust"
+        for gap in (-0.9, -0.2, 0.2, 0.9):
+            text = direction(0.55 + gap * half, accuracy).text
+            assert not (trusted and "too wide to tell" in text)
+
+
+def test_links_without_signal_and_assumptions_that_say_nothing_are_abstentions(response):
+    unlinked = _reading(response, _at(0.0, 0.0), unlinked=True)
+    verdict, reasons = judge(unlinked, SURE, None)
+    assert verdict == "abstain"
+    assert ReasonCode.NO_LINK_SIGNAL in [item.code for item in reasons]
+    assert judge(unlinked, SURE, None, count=50, leads=True)[0] == "trust"
+    moved = _reading(response, _at(0.0, 0.0), moved=1.0)
+    for half, expected in ((0.3, "caution"), (0.36, "abstain")):
+        wide = Estimate(0.5, 0.5 - half, 0.5 + half, "usual over-confidence")
+        assert judge(moved, wide, None)[0] == expected
