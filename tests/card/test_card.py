@@ -252,8 +252,7 @@ def test_every_field_is_needed(text, tmp_path):
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             yield from keys(value[0], (*where, 0))
 
-    # Cards of an earlier version have no columns.
-    for where in set(keys(json.loads(text))) - {("crc32",), ("columns",)}:
+    for where in set(keys(json.loads(text))) - {("crc32",)}:
         path = _write(tmp_path, _edit(json.loads(text), where, ...))
         with raises("damaged"):
             SourceCard.load(path)
