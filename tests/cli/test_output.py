@@ -7,9 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from rich.console import Console
-
-from graphtemper.cli import output
 
 fcntl = pytest.importorskip("fcntl", reason="there are no terminals of this kind here")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -89,22 +86,3 @@ def test_a_pipe_gets_plain_lines(folder, arguments):
     assert "\r" not in result.stdout
     assert "…" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
-
-
-def test_a_wide_table_keeps_every_digit(capsys):
-    """Headings and text are wrapped before numbers are."""
-    rows = [
-        {"method": f"a method with a long name, number {i}"}
-        | {f"share of case {j}": f"{i / 7 + j:.4f}" for j in range(7)}
-        for i in range(3)
-    ]
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(output.table("wide", rows))
-    text = capture.get()
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-    assert "…" not in text
-    for row in rows:
-        for value in list(row.values())[1:]:
-            assert value in text
-    assert "number 2" in " ".join(text.split())

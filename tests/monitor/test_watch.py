@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import needs, raises
 
 from graphtemper import Graph, metrics, recalibrate, temperature
-from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Snapshot, Watch
 
@@ -176,11 +176,6 @@ def test_a_missed_snapshot_is_not_forgotten_by_itself(watched, watch, days):
     assert watch.follow(model, some(days, 0, 1, 2)) == ([], [])
     with raises("conflict"):
         watch.add(model, days["day1"], name="day1")
-
-
-def test_a_missing_library_ends_the_run(watched, watch, days):
-    with pytest.raises(MissingExtraError):
-        watch.follow(watched[0], {**some(days, 0), "day1": broken(MissingExtraError)})
 
 
 def test_a_file_that_changes_while_it_is_read_is_missed(watched, watch, day, tmp_path):
@@ -440,12 +435,3 @@ def test_a_drop_closes_its_gate_once_and_at_the_newest(watched, watch, days, alt
     alter("day2", accuracy=0.3, low=0.2, high=0.4)
     gated.acknowledge()
     assert gated.closed() == {"drop": "day2 is below source"}
-
-
-def test_a_page_and_metrics_are_written(watched, watch, days, tmp_path):
-    needs("vl_convert", "jinja2")
-    watch.follow(watched[0], some(days, 0, 1))
-    watch.page(tmp_path / "watch.html")
-    watch.prometheus(tmp_path / "watch.prom", 5.25, name="fraud")
-    assert "day1" in (tmp_path / "watch.html").read_text("utf-8")
-    assert '{watch="fraud"} 5.25' in (tmp_path / "watch.prom").read_text()

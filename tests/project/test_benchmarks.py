@@ -1,7 +1,5 @@
 """Small versions of the benchmarks, and pages that show what they left."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from benchmarks import jobs, peers, products
@@ -9,8 +7,6 @@ from benchmarks import jobs, peers, products
 from graphtemper.graph.operators import operator
 from graphtemper_research.numbers import costs
 from graphtemper_research.numbers.tables import Results
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_naive_pass_is_a_forward_pass_of_the_model():

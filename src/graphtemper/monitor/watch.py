@@ -37,6 +37,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
 _MAX_REASON = 1000
 _RUN = "run"  # what every run acknowledges
+_MOST_CHANGES = 50
 
 
 class Run(NamedTuple):
@@ -554,6 +555,7 @@ class Watch:
             question=_plain(decisions),
             metrics={} if metrics is None else metrics.values(),
             undefined={} if metrics is None else metrics.undefined,
+            changes=[change.to_dict() for change in result.changes[:_MOST_CHANGES]],
         )
 
     def _why(self, gate: Gate, entry: Entry) -> str:
