@@ -42,9 +42,16 @@ class Comparison:
     script: float | str | None = None
 
 
-def reported(quantity: str, measured: float, note: str = "") -> Comparison:
+def reported(
+    quantity: str,
+    measured: float,
+    note: str = "",
+    *,
+    published: float | str | None = None,
+    spread: float | None = None,
+) -> Comparison:
     """Return a number without a bar."""
-    return Comparison(quantity, measured, REPORTED, None, note=note)
+    return Comparison(quantity, measured, REPORTED, None, published, spread, note)
 
 
 def at_most(
