@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphtemper._core.printable import temperature_text
 from graphtemper.cli.output import (
     STYLES,
     print_json,
@@ -83,7 +84,7 @@ def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) 
                 for name, value in newest.metrics.items()
             },
             "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
-            "Temperature": f"{newest.temperature:.3g}{note}",
+            "Temperature": f"{temperature_text(newest.temperature)}{note}",
             "Alarms": "; ".join(alarms) or "none",
         }
     )
