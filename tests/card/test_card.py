@@ -542,3 +542,14 @@ def test_a_card_that_no_file_could_hold_is_not_made(card):
     ):
         with raises("content"):
             replace(card, **wrong)
+
+
+def test_columns_that_a_card_cannot_have_are_refused(card):
+    wrong = {
+        "columns": card.columns.columns + 1.0,
+        "steps": card.columns.steps[1:],
+        "factors": np.full_like(card.columns.factors, np.nan),
+    }
+    for name, value in wrong.items():
+        with pytest.raises(InputError, match="columns"):
+            replace(card, columns=replace(card.columns, **{name: value}))

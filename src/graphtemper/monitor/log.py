@@ -97,7 +97,7 @@ class Entry:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     question: dict[str, Any] = field(default_factory=dict)
-    changes: Sequence[dict[str, Any]] = ()
+    changes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def settled(self) -> bool:
