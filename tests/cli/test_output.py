@@ -3,7 +3,6 @@
 import os
 import pty
 import re
-import subprocess
 import sys
 
 import pytest
@@ -52,17 +51,6 @@ def on_a_terminal(folder, *arguments, columns=80, **extra):
     return received.decode()
 
 
-def piped(folder, *arguments, **extra):
-    return subprocess.run(
-        [sys.executable, "-m", "graphtemper", *arguments],
-        cwd=folder,
-        env=surroundings(**extra),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-
 @pytest.mark.parametrize(("columns", "extra"), [(80, {}), (60, {"NO_COLOR": "1"})])
 def test_lines_fit_the_terminal(folder, tmp_path, columns, extra):
     out = str(tmp_path / "a.npz")
@@ -72,17 +60,3 @@ def test_lines_fit_the_terminal(folder, tmp_path, columns, extra):
     commands = [line for line in lines if line.startswith("  graphtemper ")]
     assert max(len(line.rstrip()) for line in lines if line not in commands) <= columns
     assert any(line.startswith("Verdict: ") for line in lines)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("diagnose", *JOB), ("card", "show", "model.card.json")],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_pipe_gets_plain_lines(folder, arguments):
-    result = piped(folder, *arguments)
-    assert result.stderr == ""
-    assert "\x1b" not in result.stdout
-    assert "\r" not in result.stdout
-    assert "…" not in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80

@@ -2,9 +2,7 @@
 
 import importlib
 import json
-import os
 import re
-import zipfile
 
 import numpy as np
 import pytest
@@ -136,55 +134,6 @@ def test_an_alarm_is_not_lost_with_the_run_that_found_it(folder, day, monkeypatc
     assert stopped("--fail-on", "change") == 0
     day(12).save(folder / "days" / "day12.npz")
     assert stopped("--fail-on", "change") == 0
-
-
-def hostile_snapshots(folder):
-    """Write one snapshot of every kind that once ended a watch; return their names."""
-    good = np.zeros((40, 2))
-    np.save(folder / "good.npy", good)
-    header = (folder / "good.npy").read_bytes()
-    for name, old, new in (
-        ("tuple.npy", b"'<f8'", b"('<f8',)"),
-        ("bytes.npy", b"'shape'", b"b'shape'"),
-        ("minus.npy", b"'<f8'", b"-" * 90),
-    ):
-        (folder / name).write_bytes(header.replace(old + b" " * 0, new, 1))
-    with zipfile.ZipFile(folder / "lzma.npz", "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("logits.npy", header)
-    content = bytearray((folder / "lzma.npz").read_bytes())
-    content[60] ^= 255
-    (folder / "lzma.npz").write_bytes(content)
-    os.mkfifo(folder / "pipe.npy")
-    os.mkfifo(folder / "pipe.npz")
-    (folder / "shards").mkdir()
-    os.mkfifo(folder / "shards" / "part.parquet")
-    (folder / "zero.npy").symlink_to("/dev/zero")
-    (folder / "day\udcff.npz").write_bytes(b"not an archive")
-    (folder / "good.npy").unlink()
-    return len(list(folder.iterdir()))
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
-def test_no_odd_snapshot_ends_a_watch(folder, watched, day, capsys):
-    """Each comes between good ones; all good ones are measured, and all odd ones are reported."""
-    model, _ = watched
-    place = folder / "logits"
-    place.mkdir()
-    odd = hostile_snapshots(place)
-    for name in ("a", "m", "zz"):
-        np.save(place / f"{name}.npy", model(day(3)))
-    words = ["monitor", "logits", "--card", "model.card.json", "--log", "l.sqlite", "--json"]
-    with pytest.raises(SystemExit) as caught:
-        app(words, exit_on_error=False, result_action="return_value")
-    assert caught.value.code == 4
-    output = json.loads(capsys.readouterr().out)
-    assert output["added"] == ["a.npy", "m.npy", "zz.npy"]
-    assert len(output["missed"]) == odd
-    assert all(item["reason"] for item in output["missed"])
-    with pytest.raises(SystemExit):
-        app(words, exit_on_error=False, result_action="return_value")
-    again = json.loads(capsys.readouterr().out)
-    assert (again["added"], len(again["missed"])) == ([], odd)
 
 
 LABELS = ["monitor", "labels", "days", "--predict", "model.npz", "--card", "model.card.json"]

@@ -116,7 +116,3 @@ def test_the_headline_compares_with_the_source(standing):
     assert "estimated at 70.0% (65.0% to 75.0%), down from 90.0% at the source" in told
     assert "up from" in standing([replace(ENTRY, accuracy=0.97, low=0.95, high=0.99)]).headline()
     assert "it was 90.0%" in standing([ENTRY]).headline()
-
-
-def marks(chart):
-    return [layer["mark"]["type"] for layer in chart["layer"]]

@@ -81,17 +81,6 @@ def test_a_name_is_needed_and_paths_are_one(watched, watch, day, tmp_path):
         watch.add(model, tmp_path)
 
 
-def test_swapped_arguments_and_bad_settings_are_refused(watched, tmp_path):
-    card = watched[1]
-    with raises("wrong-type"):
-        Watch(card, tmp_path / "log")
-    for wrong in ({"gates": ["accuracy<nan"]}, {"false_drops": 1.0}, {"every": 0}):
-        with pytest.raises(InputError):
-            Watch(tmp_path / "log", card, **wrong)
-    with raises("empty"):
-        _ = Watch(tmp_path / "log", card).standing
-
-
 def test_another_model_is_refused_before_any_snapshot(watch, day, days):
     other = SIGN(hops=2).fit(day(9), range(300))
     for snapshots in (days, {}):
@@ -365,18 +354,6 @@ def test_a_gate_looks_at_every_snapshot_that_nobody_has_seen(watched, watch, day
         assert later.gate("accuracy<0.6") == ""
     alter("day2", accuracy=0.5, low=0.4)
     assert watch.gate("accuracy<0.6") == "on day2 accuracy is 0.5"  # the newest always counts
-
-
-def test_what_another_run_added_meanwhile_is_not_acknowledged(watched, watch, days, alter):
-    model, card = watched
-    watch.add(model, days["day0"], name="day0")
-    assert watch.gate("accuracy<0.6") == ""
-    other = Watch(watch._log.path, card)
-    other.follow(model, some(days, 1, 2))
-    alter("day1", accuracy=0.5, low=0.4)
-    watch.acknowledge()
-    assert Watch(watch._log.path, card).gate("accuracy<0.6")
-    assert other.gate("accuracy<0.6")
 
 
 def test_an_abstention_closes_gates_also_that_of_drops(watched, watch, days, alter):

@@ -9,7 +9,6 @@ import pytest
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.card.response import Kernel, Response
-from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
@@ -99,16 +98,6 @@ def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where
         assert reason.startswith(start)
 
 
-def test_the_reasons_give_width_and_distance_in_numbers(response):
-    wide, far = Estimate(0.8, 0.6, 0.94, "atlas"), _at(0.0, 5.0)
-    odd = Reason(ReasonCode.TEMPERATURE_AT_BOUND, "the logits are odd.")
-    _, reasons = judge(_reading(response, far), wide, odd)
-    texts = {reason.code: reason.text for reason in reasons}
-    assert "within 17 points: between 60% and 94%" in texts["wide_interval"]
-    assert "2.5 times" in texts["far_from_atlas"]
-    assert odd in reasons
-
-
 @pytest.mark.parametrize(
     ("accuracy", "distance", "blind", "verdict", "hardest"),
     [
@@ -136,22 +125,6 @@ def test_an_abstention_asks_for_the_labels_of_the_hardest_case(
     assert len(asked) == (hardest is not None)
     if asked:
         assert f"about {labels_needed(hardest, population=100)} target nodes would" in asked[0]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"edges": None}, "no neighbours"),
-        ({"moments": (np.ones(2), np.zeros(2))}, "same features"),
-        ({"moments": (np.ones(2), np.ones(2))}, "noise"),
-        ({"moments": (np.ones(2), np.zeros(2)), "num_nodes": 1, "edges": None}, "no neighbours"),
-    ],
-)
-def test_a_blind_reading_says_why(response, given, words):
-    _, reasons = judge(_reading(response, _at(0.0, 0.0), blind=True, **given), SURE, None)
-    assert [words in reason.text for reason in reasons if reason.code == "signal_unreadable"] == [
-        True
-    ]
 
 
 WIDE = Estimate(0.6, 0.2, 0.9, "usual over-confidence")
@@ -267,7 +240,7 @@ def test_links_without_signal_and_assumptions_that_say_nothing_are_abstentions(r
     unlinked = _reading(response, _at(0.0, 0.0), unlinked=True)
     verdict, reasons = judge(unlinked, SURE, None)
     assert verdict == "abstain"
-    assert ReasonCode.NO_LINK_SIGNAL in [item.code for item in reasons]
+    assert "no_link_signal" in [item.code for item in reasons]
     assert judge(unlinked, SURE, None, count=50, leads=True)[0] == "trust"
     moved = _reading(response, _at(0.0, 0.0), moved=1.0)
     for half, expected in ((0.3, "caution"), (0.36, "abstain")):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
-from graphtemper.cli.decisions import Decisions
 from graphtemper.cli.ends import CLOSED, end
+from graphtemper.cli.metric_options import Decisions
 from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Stored, Target, read_budget
 from graphtemper.cli.output import (
     print_closed,

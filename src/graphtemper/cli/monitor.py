@@ -13,8 +13,8 @@ from cyclopts import App, Parameter
 
 from graphtemper import errors
 from graphtemper.cli import monitor_output, result_file
-from graphtemper.cli.decisions import Asked
 from graphtemper.cli.ends import CLOSED, UNUSABLE, end
+from graphtemper.cli.metric_options import Asked
 from graphtemper.cli.options import (
     CardPath,
     Earlier,

@@ -97,7 +97,7 @@ class Entry:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     question: dict[str, Any] = field(default_factory=dict)
-    changes: list[dict[str, Any]] = field(default_factory=list)
+    changes: tuple[dict[str, Any], ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -173,7 +173,11 @@ class Content:
     @cached_property
     def history(self) -> list[Entry]:
         """All answers in the order in which they were given."""
-        return self._of("answer", lambda reasons, **row: Entry(reasons=tuple(reasons), **row))
+
+        def entry(reasons: Any, changes: Any = (), **row: Any) -> Entry:
+            return Entry(reasons=tuple(reasons), changes=tuple(changes), **row)
+
+        return self._of("answer", entry)
 
     @cached_property
     def first(self) -> dict[str, Entry]:

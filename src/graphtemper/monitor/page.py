@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.metrics.decisions import NAMES
+from graphtemper.metrics.classification import NAMES
 from graphtemper.monitor.drop import SOURCE
 from graphtemper.monitor.log import VERDICTS, Entry
 from graphtemper.monitor.record import summary

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphtemper import errors
-from graphtemper.metrics.decisions import NAMES as DECISIONS
+from graphtemper.metrics.classification import NAMES as DECISIONS
 from graphtemper.signals.changes import CODES
 
 if TYPE_CHECKING:

@@ -371,14 +371,19 @@ def in_words(value: tuple[float | None, float | None] | None) -> str:
     return f"{value[0]:.2f}" + ("" if value[1] is None else f" ± {value[1]:.2f}")
 
 
+def _reference(of: str, row: Row) -> str:
+    reference = known(row)
+    return "" if reference is None else in_words(getattr(reference, of))
+
+
 def _columns(key: str) -> tuple[Column, ...]:
     """Return published next to measured, over all splits or the trained ones."""
     said = {True: "yes", False: "**no**", None: ""}
     return (
         Column(lambda row: f"`{row['method']}`", "method"),
         Column(f"{key}splits", "splits"),
-        Column(lambda row: in_words((r := known(row)) and r.paper), "paper ECE"),
-        Column(lambda row: in_words((r := known(row)) and r.rerun), "re-run ECE"),
+        Column(partial(_reference, "paper"), "paper ECE"),
+        Column(partial(_reference, "rerun"), "re-run ECE"),
         Column(lambda row: in_words((row[f"{key}ece"], row[f"{key}spread"])), "measured ECE"),
         Column(lambda row: said[within(row, key)], "within"),
     )
