@@ -28,8 +28,8 @@ def test_the_optimum_is_reached():
     np.testing.assert_allclose(x.T @ (np.eye(3)[labels] - p), penalised, atol=0.05)
 
 
-@pytest.mark.parametrize(("labels", "sums"), [(160, 8), (399, 19), (1000, 50), (5000, 64)])
-def test_labels_hide_in_one_sum_for_twenty_of_them(labels, sums):
+@pytest.mark.parametrize(("labels", "sums"), [(128, 8), (399, 24), (1000, 62), (5000, 64)])
+def test_labels_hide_in_one_sum_for_sixteen_of_them(labels, sums):
     given, classes = _drawn(labels)
     opinion = SecondOpinion.hiding(given, classes, classes, 2)
     assert opinion.weights.shape == (sums + 1, 2)
@@ -54,12 +54,13 @@ def test_nothing_of_a_rare_class_is_in_the_coefficients(rare):
 
 
 @pytest.mark.cpu(6)
+@pytest.mark.filterwarnings("ignore:in the source")
 def test_a_card_never_fits_the_labels_that_it_scores():
     g = csbm.sample(900, degree=6, homophily=0.8, snr=1.0, num_features=12, seed=1)
     nodes = np.arange(600, 900)
     model = SIGN(hops=1).fit(g, range(600))
     labels = g.labels.copy()
-    labels[nodes[:50]] = 1 - labels[nodes[:50]]
+    labels[nodes] = 1 - labels[nodes]  # the secret of the draws does not depend on names
     one, other = (
         SourceCard.build(model, graph, nodes, compositions=0, shifts=FEW)
         for graph in (g, g.replace(labels=labels))

@@ -93,6 +93,7 @@ JOBS = (
     _bench("paper-setting", "paper_setting"),
     _bench("controls", "controls"),
     _bench("monitoring", "monitoring"),
+    _bench("card-attacks", "card_attacks"),
     _bench("in-distribution", "calibrators_in_distribution", "cf_gnn_sets", folder=""),
     *map(_figure, sorted(paper.FIGURES, key=lambda n: n not in ("real", "sweep", "rewiring"))),
     _module("trials.private_cards", "private_cards"),

@@ -23,7 +23,7 @@ from graphtemper.card import atlas, suspicions
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
 from graphtemper.card.budget import Budget, Spending
-from graphtemper.card.class_profile import FEWEST, MOST_CLASSES
+from graphtemper.card.class_profile import MOST_CLASSES
 from graphtemper.card.environments import (
     LabelledGraph,
     check,
@@ -33,7 +33,13 @@ from graphtemper.card.environments import (
 from graphtemper.card.format import check_size
 from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
-from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
+from graphtemper.card.privacy import (
+    check_epsilon,
+    pooled_moments,
+    pooled_recalls,
+    private_labels,
+    secret_seed,
+)
 from graphtemper.card.response import Fitted, fit_atlas
 from graphtemper.errors import GraphTemperWarning
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
@@ -307,8 +313,7 @@ def measure(plan: Plan) -> Measured:
     given = plan.predictor, classed, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes
     population = DriftBaseline.measure(graph, nodes, labels, predictions, classes, probe.column_std)
-    small = np.bincount(labels, minlength=classes) < FEWEST
-    population = replace(population, recalls=np.where(small, accuracy, population.recalls))
+    population = replace(population, recalls=pooled_recalls(labels, predictions, classes))
     return Measured(
         observation,
         logits,
@@ -318,6 +323,17 @@ def measure(plan: Plan) -> Measured:
         population,
         Baseline.measure(graph, nodes, observation.own_moments),
     )
+
+
+def elsewhere(plan: Plan) -> float | None:
+    """Return the accuracy at labelled nodes outside the card, with half a node right and wrong."""
+    graph, observation = plan.graph, plan.observation
+    others = np.setdiff1d(graph.labelled, observation.nodes)
+    if others.size < FEWEST_NODES:
+        return None
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    right = observation.all_logits[others].argmax(axis=1) == graph.labels[others]
+    return float((right.sum() + 0.5) / (others.size + 1.0))
 
 
 def _with_second_opinion(
@@ -335,6 +351,9 @@ def _with_second_opinion(
     if classes > MOST_CLASSES or not others.size:  # the coefficients would fill the card
         return probe, None
     assert graph.labels is not None
+    # Nobody knows which two thirds are fitted, and so what the equations of the optimum are about.
+    draws = stream(plan.secret, "labels of the second opinion").permutation(others)
+    others = np.sort(draws[: 2 * others.size // 3])
     sums = project(graph.features, sketch_weights(probe.column_std, probe.seed))
     expected = plan.observation.all_predictions[others]
     opinion = SecondOpinion.hiding(sums[others], graph.labels[others], expected, classes)

@@ -20,10 +20,10 @@ one-hot labels Y and fitted probabilities P,
 
 up to the constants, which have no penalty and show how many labels each class has.
 
-Somebody with the features solves them for 0/1 unknowns where there are enough of them. So there is
-one sum for every 20 labels (at most 64), none is fitted to fewer than 160 labels, and a class with
-fewer than ten has the classes of the model in the place of its labels. ``bench card-attacks``
-measures what is left.
+Somebody with the features and the list of nodes solves them for 0/1 unknowns where there are enough
+of them. So two thirds of the labels are drawn with the secret of the card, there is one sum for
+every 16 of these (at most 64), none is fitted to fewer than 128, and members of a class with fewer
+than ten have the classes of the model in the place of their labels.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from graphtemper._core.reproducible import stream
 Float32 = NDArray[np.float32]
 SKETCH = 64
 """Number of random signed sums that stand for the columns."""
-LABELS_PER_SUM = 20
-"""Labels that hide in each sum. Measured with one linear programme per source; see SECURITY.md."""
+LABELS_PER_SUM = 16
+"""Fitted labels that hide in each sum; ``bench card-attacks`` measures how well."""
 FEWEST_LABELS = 8 * LABELS_PER_SUM
 """With fewer labels the sums are too few to tell classes apart."""
 FEWEST_MEMBERS = 10

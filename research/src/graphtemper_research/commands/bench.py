@@ -57,6 +57,8 @@ COMMANDS = (
      "the alarm comes, and what it costs."),
     ("in-distribution", ("calibrators_in_distribution", "cf_gnn_sets"), "--graphs", "Compare "
      "calibrators where they were fitted, as GATS did, and the sizes of CF-GNN's sets."),
+    ("card-attacks", ("card_attacks",), "--graphs", "Attack the labels in cards: linear "
+     "programmes, rare classes, membership."),
 )  # fmt: skip
 
 
