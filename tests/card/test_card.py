@@ -401,7 +401,7 @@ def test_a_card_without_its_checksum_or_of_another_schema_is_refused(text, tmp_p
 
 def test_a_card_of_the_schema_before_is_read_without_what_it_lacks(card, text, tmp_path):
     content = json.loads(text)
-    del content["ends"], content["population"]["apart"]
+    del content["ends"], content["elsewhere"], content["population"]["apart"]
     older = _write(tmp_path, content | {"schema": "graphtemper.card/6"})
     read = SourceCard.load(older)
     assert card.ends.known

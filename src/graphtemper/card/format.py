@@ -189,7 +189,7 @@ _EVIDENCE = {
 # Rules by the name of a field; weights act on log T, and origins are logarithms.
 _OF_NAME: dict[str, Rule] = {
     **dict.fromkeys(("accuracy", "edge_share", "recalls", "edges"), Rule(0.0, 1.0)),
-    **dict.fromkeys(("shuffled", "rewired"), Rule(0.0, 1.0)),
+    **dict.fromkeys(("shuffled", "rewired", "elsewhere"), Rule(0.0, 1.0)),
     **dict.fromkeys(("noise_level", "error", "counts"), Rule(0.0, 1e8)),
     **dict.fromkeys(("linear", "smooth", "length", "noise", "scale"), Rule(1e-12, 1e9)),
     **dict.fromkeys(("separation", "slope"), Rule(1e-6, 1e6)),
@@ -396,6 +396,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
 def _complete(content: dict[str, Any]) -> None:
     """Add the fields that an older card lacks, as a card has them where nothing was measured."""
     content.setdefault("columns", None)
+    content.setdefault("elsewhere", None)
     content.setdefault("ends", {"shuffled": None, "rewired": None})
     if isinstance(content.get("population"), dict):
         content["population"].setdefault("apart", None)
