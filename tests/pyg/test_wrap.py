@@ -63,6 +63,7 @@ def test_a_pyg_data_is_not_a_graph(graph):
         predictor(mlp())(graph.to_pyg())
 
 
+@pytest.mark.filterwarnings("ignore:in the source:graphtemper.errors.GraphTemperWarning")
 def test_a_module_with_other_classes_is_refused_by_card_and_target(graph):
     small = {"compositions": 0, "shifts": FEW_SHIFTS}
     narrow, right, wide = (predictor(Linear(FEATURES, k)) for k in (2, 3, 4))
