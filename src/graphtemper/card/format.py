@@ -292,6 +292,8 @@ def checked(card: Any) -> dict[str, Any]:
     classes, features = card.num_classes, card.num_features
     if not (isinstance(classes, int) and isinstance(features, int)):
         raise errors.content("the numbers of classes and of features must be integers.")
+    if card.columns is not None and not card.columns.columns.max(initial=0.0) < features:
+        raise _odd("columns.columns", "numbers of columns")
     sizes = {"K": classes, "3K": THIRDS * classes, "F": features}
     sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
     return {name: _kept(getattr(card, name), name, sizes) for name in _stored(card)}

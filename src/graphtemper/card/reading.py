@@ -153,6 +153,7 @@ class Reading:
             seen,
             np.max(moves, axis=0),
             num_nodes=self.num_nodes,
+            unlinked=self.unlinked,
             reads_edges=not lost or max(abs(x - source.accuracy) for x in lost) > _SAME,
         )
 
