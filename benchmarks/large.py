@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +33,10 @@ import scipy.sparse as sp
 from benchmarks.timing import keep, kept
 from numpy.typing import NDArray
 
-from graphtemper import Graph, SourceCard, recalibrate
+from graphtemper import Graph, SourceCard
+from graphtemper import recalibrate as in_memory_recalibrate
 from graphtemper.models import SIGN
-from graphtemper.scale import StoredGraph
+from graphtemper.scale import recalibrate, recalibration
 from graphtemper_research.harness.memory import peak_gigabytes
 
 DEGREE, COLUMNS, CLASSES, PART = 20, 64, 5, 500_000
@@ -176,7 +178,7 @@ def _model_and_card(folder: Path, name: str) -> tuple[Any, SourceCard]:
     return model, SourceCard.load(file)
 
 
-def run(folder: Path, name: str, sample: int, memory: bool, streamed: bool) -> dict[str, Any]:
+def run(folder: Path, name: str, sample: int, memory: bool) -> dict[str, Any]:
     """Return what a recalibration of stored tables costs, and what it says."""
     model, card = _model_and_card(folder, name)
     stages: list[dict[str, Any]] = []
@@ -191,12 +193,13 @@ def run(folder: Path, name: str, sample: int, memory: bool, streamed: bool) -> d
 
     with TemporaryDirectory(dir=folder) as place:
         result = recalibrate(
-            model,
-            StoredGraph.open(folder / "nodes", folder / "edges"),
-            card,
             logits=folder / name,
+            graph=folder / "edges",
+            features=folder / "nodes",
+            card=card,
+            model=model,
             out=Path(place) / "answer",
-            sample=sample if streamed else None,
+            sample=sample,
             progress=note,
         )
     nodes = result.num_nodes
@@ -215,7 +218,7 @@ def run(folder: Path, name: str, sample: int, memory: bool, streamed: bool) -> d
     row["truth"] = right / nodes
     if memory:
         target = in_memory(nodes, 2, **TARGET).replace(labels=None)
-        row["in_memory"] = recalibrate(model, target, card).accuracy.value
+        row["in_memory"] = in_memory_recalibrate(model, target, card).accuracy.value
         row["in_memory_peak"] = round(peak_gigabytes(), 2)
     return row
 
@@ -224,16 +227,24 @@ def sampling_errors(folder: Path, name: str, sample: int) -> dict[str, Any]:
     """Return how far the accuracies of samples are from that of all nodes, in memory."""
     model, card = _model_and_card(folder, name)
 
-    graph = StoredGraph.open(folder / "nodes", folder / "edges")
-    nodes = graph.num_nodes
+    def accuracy(seed: int) -> float:
+        with TemporaryDirectory(dir=folder) as place:
+            result = recalibrate(
+                folder / name,
+                card,
+                f"{place}/answer",
+                graph=folder / "edges",
+                features=folder / "nodes",
+                model=model,
+                sample=sample,
+                seed=seed,
+            )
+        return float(result.accuracy.value)
 
-    def accuracy(seed: int, size: int) -> float:
-        logits = folder / name
-        found = recalibrate(model, graph, card, logits=logits, sample=size, seed=seed)
-        return float(found.accuracy.value)
-
-    loaded = accuracy(0, nodes)
-    samples = [accuracy(seed, sample) for seed in range(SAMPLES)]
+    loaded = accuracy(0)
+    with mock.patch.object(recalibration, "SMALL_NODES", 0):
+        samples = [accuracy(seed) for seed in range(SAMPLES)]
+    nodes = sum(pq.ParquetFile(path).metadata.num_rows for path in (folder / "nodes").iterdir())
     error = float(np.sqrt(np.mean((np.array(samples) - loaded) ** 2)))
     row = {"model": name, "nodes": nodes, "sample": sample, "in_memory": loaded}
     return row | {"samples": samples, "rms_error": error}
@@ -265,11 +276,13 @@ def main() -> None:
         for name in given.models:
             write_logits(given.folder, name, trained(name, source))
         return
+    if given.streamed:
+        mock.patch.object(recalibration, "SMALL_NODES", 0).start()
     for name in given.models:
         if given.what == "sampling":
             row = sampling_errors(given.folder, name, given.sample)
         else:
-            row = run(given.folder, name, given.sample, given.memory, given.streamed)
+            row = run(given.folder, name, given.sample, given.memory)
         same = [row[key] for key in SAME]
         known = kept(given.out, lambda old, same=same: [old[key] for key in SAME] == same)
         keep(given.out, f"large {given.what}", [*known, row])

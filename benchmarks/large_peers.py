@@ -28,8 +28,8 @@ from benchmarks.timing import keep, kept
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
-from graphtemper import SourceCard, recalibrate
-from graphtemper.scale import Serial, StoredGraph
+from graphtemper import SourceCard
+from graphtemper.scale import Serial, StoredGraph, recalibrate
 from graphtemper.scale.stored_graph import StoredWhole
 from graphtemper_research.harness.memory import peak_gigabytes
 
@@ -74,7 +74,7 @@ def floor_with_graphtemper(folder: Path, name: str) -> dict[str, Any]:
     card = SourceCard.load(file) if file.exists() else _model_and_card(folder, name)[1]
     start = time.process_time()
     with TemporaryDirectory(dir=folder) as place:
-        result = recalibrate(folder / name, None, card, out=Path(place) / "answer")
+        result = recalibrate(folder / name, card, Path(place) / "answer")
     return {"temperature": result.temperature, "passes": 2, "cpu": time.process_time() - start}
 
 

@@ -56,7 +56,7 @@ COMPOSITIONS = 4
 FIGURES = ("concept", "bound")
 FIGURE_NODES = 2000
 OLD = b"the previous content"
-MOST_BYTES = (512, 8192)
+MOST_BYTES = (512, 2048)
 """Sizes that files may have on a disk that is full: a sentence, and less than the results need."""
 CARD = "--predict model.npz --card model.card.json"
 # Loaded before the first fork, or every fork would load them again.
@@ -120,6 +120,7 @@ def warm_up() -> None:
         importlib.import_module(name)
     # Metrics and cells contain times of the run, but trials compare bytes.
     vars(importlib.import_module("graphtemper.cli.monitor"))["clock"] = lambda: 0.0
+    vars(os)["times"] = lambda: (0.0,) * 5
     for name in ("perf_counter", "process_time"):
         vars(importlib.import_module("graphtemper_research.harness.cells"))[name] = lambda: 0.0
     html.vega_bundle()

@@ -5,8 +5,7 @@
 Needs cosmic-ray, which makes the changes; PYTHON is the interpreter of an environment with
 graphtemper and its tests. Everything happens in a temporary copy of the working tree.
 
-A full run would take a day, so a sample is drawn for each part of the core: every place that can be
-changed once, in random order, before any place is changed a second time. Annotations are not
+A full run would take a day, so a sample is drawn for each part of the core. Annotations are not
 changed, because they are never evaluated. Only the tests of a part are run, so that the whole suite
 may still notice a survivor. Read every survivor: it is harmless, such as a change of a tolerance or
 of a shortcut, or it needs a test.
@@ -23,8 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -115,19 +113,6 @@ def mutants(modules: Iterable[Path], folder: Path) -> list[MutationSpec]:
     return sorted(evaluated, key=order)
 
 
-def draw(changes: Sequence[MutationSpec], count: int, seed: str) -> list[MutationSpec]:
-    """Return a random sample that repeats a place only after every other place."""
-    shuffled = random.Random(seed).sample(changes, len(changes))
-    visits: Counter[tuple[Path, tuple[int, int]]] = Counter()
-    turns = []
-    for change in shuffled:
-        place = change.module_path, change.start_pos
-        turns.append(visits[place])
-        visits[place] += 1
-    order = sorted(range(len(shuffled)), key=turns.__getitem__)
-    return [shuffled[i] for i in order[:count]]
-
-
 def changed_lines(diff: str | None) -> str:
     """Return the removed and the added lines of a diff."""
     lines = [line for line in (diff or "").splitlines() if not line.startswith(("---", "+++"))]
@@ -146,7 +131,7 @@ def run(name: str, python: Path, count: int, seed: int, folder: Path) -> tuple[i
         sys.exit(f"mutation: the tests of {name} fail without a change:\n{clean.stdout[-3000:]}")
     timeout = PATIENCE * (time.monotonic() - started)
     every = mutants(modules, folder)
-    sample = draw(every, count, f"{seed} {name}")
+    sample = random.Random(f"{seed} {name}").sample(every, min(count, len(every)))
     print(f"{name}: {len(sample)} of {len(every)} changes, tests in {timeout / PATIENCE:.0f} s")
     hung = survived = 0
     for change in sample:

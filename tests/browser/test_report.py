@@ -55,7 +55,7 @@ def read(visit, folder):
 def test_every_view_shows_every_chart(read, screens, name, view):
     sheet = read(name, **VIEWS[view])
     charts = sheet.locator("[data-chart]")
-    assert charts.count() == (7 if name == "labels" else 5)
+    assert charts.count() == (5 if name == "labels" else 3)
     width = VIEWS[view]["viewport"]["width"]
     for box in (charts.nth(k).locator("svg").bounding_box() for k in range(charts.count())):
         assert box["width"] > 200
@@ -68,13 +68,6 @@ def test_every_view_shows_every_chart(read, screens, name, view):
 
 def test_strings_from_files_never_run(read, screens):
     sheet = read("hostile", **VIEWS["phone"])
-    assert sheet.evaluate("window.hacked === undefined")
-    # A point of a class with a hostile name: its tooltip shows the text, not an element.
-    tooltip = sheet.locator("#vg-tooltip-element")
-    sheet.locator("[data-chart=classes] .mark-symbol path").first.hover(force=True)
-    tooltip.wait_for(state="visible")
-    assert "onerror" in tooltip.text_content()
-    assert tooltip.locator("img, script").count() == 0
     assert sheet.locator("img").count() == 0
     assert sheet.evaluate("window.hacked === undefined")
     assert sheet.evaluate("document.documentElement.scrollWidth") <= 360

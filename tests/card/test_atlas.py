@@ -1,17 +1,12 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.helpers import raises
 
 from graphtemper import csbm, shifts, temperature
-from graphtemper._core.numerics import log_odds, log_odds_variance
 from graphtemper.card import atlas
 from graphtemper.card.atlas import LEVELS, Source, plan, shift_seed, survey
 from graphtemper.card.card import SourceCard
-from graphtemper.card.node_response import NodeRows
 from graphtemper.models import SIGN
-from graphtemper.signals.observation import Observation
 
 NODES = np.arange(120, 240)
 
@@ -202,27 +197,3 @@ def test_an_interrupt_comes_through(card, graph, model):
     one = Counting(model)
     _run(card, one, graph, planned[:1])
     assert counting.calls <= 6 * one.calls  # the rest of the plan was not run to the end
-
-
-@pytest.mark.parametrize("accuracy", [0.5, 0.8])
-def test_the_sampling_variance_is_between_the_own_and_the_whole_of_an_environment(
-    accuracy, card, model, graph, monkeypatch
-):
-    """Labels drawn once, as environments share them, or again for each; both with scored parts."""
-    monkeypatch.setattr(Source, "_signals", lambda *_: {})
-    monkeypatch.setattr(NodeRows, "draw", lambda *_: None)
-    rng = np.random.default_rng(0)
-    logits = np.tile([1.0, 0.0, 0.0], (graph.num_nodes, 1))
-    exact = np.where(np.arange(NODES.size) < accuracy * NODES.size, 0, 1)
-    shift, own, whole = shifts.noise(0.1), [], []
-    for seed in range(1500):
-        again = np.where(rng.random(NODES.size) < accuracy, 0, 1)
-        for labels, scored in ((exact, own), (again, whole)):
-            drawn = replace(_source(card, model, graph), labels=labels)
-            seen = Observation(logits, graph, NODES, seed=seed)
-            monkeypatch.setattr(Source, "observe", lambda *_, seen=seen: seen)
-            scored.append(log_odds(drawn.visit(shift)[0].accuracy))
-    stated = float(log_odds_variance(accuracy, NODES.size))
-    # A half and three halves.
-    assert 0.45 < np.var(own) / stated < 0.75
-    assert 1.4 < np.var(whole) / stated < 1.8

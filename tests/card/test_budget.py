@@ -1,13 +1,10 @@
 """A card and a recalibration within a number of forward passes."""
 
-import json
-
 import numpy as np
 import pytest
 from tests.helpers import raises
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
-from graphtemper._core.safe_reading import sealed
 from graphtemper.card import atlas, budget
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
@@ -72,8 +69,8 @@ def test_a_larger_budget_buys_more_splits(graph, model):
 
 def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
     with raises("too-few"):
-        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=56)
-    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=57)
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=58)
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=59)
     assert len(card.atlas) == 7
     with raises("too-few"):
         recalibrate(model, graph, card, budget=10)
@@ -120,31 +117,6 @@ def test_logits_that_were_made_elsewhere_are_compared_with_a_clean_pass(graph, m
         recalibrate(model, target, card, NODES, logits=logits[:-1])
     with raises("conflict"):
         recalibrate(logits, target, card, NODES, logits=logits)
-
-
-def test_a_damaged_number_of_splits_is_refused(graph, model):
-    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=80)
-    content = json.loads(card.to_json())
-    del content["crc32"]
-    assert content["probe"]["splits"] == 3
-    for bad in (-1, 1000, "x"):
-        content["probe"]["splits"] = bad
-        with raises("content"):
-            SourceCard.from_json(sealed(content))
-
-
-@pytest.mark.nightly
-def test_a_cheap_card_answers_as_a_thorough_one(graph, model):
-    """Both find the accuracy of targets whose shift is in the atlas."""
-    targets = [shifts.noise(1.2)(graph, seed=seed) for seed in (9, 10, 11)]
-    truth = [(model(target).argmax(axis=1) == graph.labels)[NODES].mean() for target in targets]
-    for passes in (500, "thorough"):
-        card = SourceCard.build(model, graph, NODES, compositions=20, budget=passes)
-        found = [recalibrate(model, target, card, NODES).accuracy for target in targets]
-        covered = [item.low <= right <= item.high for item, right in zip(found, truth, strict=True)]
-        assert all(covered)
-        missed = [item.value for item in found] - np.array(truth)
-        assert np.sqrt((missed**2).mean()) < 0.08  # two standard errors of 150 nodes
 
 
 def test_other_environments_are_paid_from_the_budget(graph, model):

@@ -9,12 +9,9 @@ from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.format import check_size
-from graphtemper.card.reading import read
 from graphtemper.errors import FileError, InputError, VersionError
 from graphtemper.models import SGC, SIGN
-from graphtemper.models.predictor import fingerprint
 from graphtemper.signals import node_signals
-from graphtemper.signals.observation import Observation
 
 NODES = np.arange(150, 300)
 # What a card does with an atlas does not depend on its size.
@@ -25,7 +22,6 @@ LEVELS = {
     "drop": (0.5,),
     "homophily": (-0.5,),
 }
-SINGLES = sum(map(len, LEVELS.values()))
 
 
 def build(*arguments, **options):
@@ -117,17 +113,11 @@ def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
         elif isinstance(value, str):
             assert len(value) < 200, where  # nothing is packed into a text
 
-    second = content["probe"].pop("second")
-    assert len(second["weights"]) == 4 * -(-65 * 3 * 2 // 3)  # three classes, 64 sums of columns
+    assert content["probe"].pop("second") is None  # too few labels that are not the card's own
+    apart = content["population"].pop("apart")
+    assert len(apart) == 4 * -(-len(content["population"]["sketch"]) * 2 // 3)
     check(content, "card")
     assert len(content["probe"]["column_std"]) == 16  # six columns, in base64
-
-
-def test_the_default_atlas_on_many_columns_and_classes_fits(card):
-    points = (card.atlas * 10)[:126]
-    probe = replace(card.probe, column_std=np.random.default_rng(0).random(8000) + 0.1)
-    large = replace(card, atlas=points, probe=probe, num_features=8000)
-    assert len(large.to_json()) < MAX_BYTES
 
 
 def test_sixty_classes_fit(tmp_path):
@@ -169,11 +159,6 @@ def test_the_size_of_a_card_is_foreseen(classes):
         check_size(classes, 40, 6 + (MAX_BYTES - size) // 240)
 
 
-def test_a_card_is_not_edited_by_accident(card):
-    with pytest.raises(AttributeError):
-        card.num_nodes = 1
-
-
 def test_column_strengths_keep_a_thousandth(card):
     std = np.concatenate([[0.0], 10.0 ** np.random.default_rng(1).uniform(-4, 2, 500)])
     wide = replace(card, probe=replace(card.probe, column_std=std), num_features=501)
@@ -204,69 +189,42 @@ EDITS = [
     (("schema",), ...),
     (("schema",), 1),
     (("predictor",), 5),
-    (("num_classes",), ...),
     (("num_classes",), 3.0),
     (("num_classes",), True),
     (("num_classes",), 4),
     (("num_features",), 7),
-    (("num_features",), -6),
-    (("num_nodes",), -1),
     (("num_nodes",), 10**400),
     (("fingerprint",), [[1.0, 2.0]]),
     (("fingerprint",), "none"),
-    (("excluded",), "noise"),
     (("excluded",), [3]),
     (("probe",), []),
-    (("probe", "temperature"), 0.0),
-    (("probe", "temperature"), -1.0),
-    (("probe", "temperature"), 1e-300),
     (("probe", "temperature"), "1.0"),
     (("probe", "temperature"), 10**400),
     (("probe", "noise_level"), None),
-    (("probe", "splits"), -6),
     (("probe", "splits"), 10**9),
-    (("probe", "edge_share"), 1.5),
     (("probe", "column_std"), "AAAA"),
     (("probe", "column_std"), "AA*A"),
-    (("probe", "column_std"), "AAAAA"),
-    (("probe", "column_std"), "ÄÖ=="),
-    (("probe", "column_std"), "AAAA"),
     (("probe", "column_std"), 7),
     (("reference", "accuracy"), 1.1),
     (("reference", "moments", "shares"), [-1.0, 1.0, 1.0]),
-    (("reference", "moments", "shares"), [1e9, 1.0, 1.0]),
     (("reference", "moments", "shares"), ["0.5", "0.3", "0.2"]),
-    (("reference", "moments", "shares"), [True, False, False]),
-    (("reference", "moments", "offsets"), [[0.0] * 3] * 2),
     (("reference", "moments", "offsets"), [[0.0] * 3, [0.0]]),
-    (("reference", "moments", "offsets", 0, 0), 10**400),
     (("reference", "moments", "offsets", 0, 0), None),
-    (("reference", "moments", "offsets", 0, 0), [1.0]),
     (("reference", "evidence", "held"), [1.0, -1.0]),
-    (("reference", "evidence", "covariance", 0, 0), -1.0),
-    (("population", "recalls"), [5.0, 0.0, 0.0]),
-    (("signals",), ["confidence"]),
-    (("reference", "evidence", "covariance", 0, 0), 1e300),
-    (("reference", "evidence", "feature"), None),
     (("reference", "evidence", "held"), [1.0]),
+    (("reference", "evidence", "covariance", 0, 0), -1.0),
+    (("reference", "evidence", "feature"), None),
     (("population", "sketch"), []),
-    (("population", "separation"), 0.0),
-    (("population", "recalls"), ...),
-    (("reference", "evidence", "edge_agreement"), ...),
-    (("reference", "evidence", "predicted_shares"), [0.5, 0.5]),
-    (("responses", "model", "names"), []),
+    (("class_profile", "counts"), [[1, 2]]),
+    (("class_profile", "edges"), [0.5, 7.0]),
+    (("signals",), ["confidence"]),
+    (("population", "sketch"), [0.0] * 129),
     (("responses", "model", "names"), ["telepathy"]),
-    (("responses", "logits", "names"), ["noise agreement"]),
     (("responses", "logits", "names"), ["confidence", "confidence"]),
-    (("responses", "model"), ...),
     (("responses", "model", "kernel", "noise"), 0.0),
-    (("responses", "logits", "kernel", "linear"), 1e300),
-    (("responses", "model", "widening"), 0.5),
-    (("responses", "logits", "widening"), []),
+    (("node_responses", "model", "weights"), [0.0]),
     (("atlas",), []),
-    (("atlas",), {}),
     (("atlas", 2), None),
-    (("atlas", 2, "accuracy"), -0.1),
     (("atlas", 2, "families"), "noise"),
     (("atlas", 2, "signals"), [0.5]),
     (("atlas", 2, "signals", 3), 1e9),
@@ -294,8 +252,7 @@ def test_every_field_is_needed(text, tmp_path):
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             yield from keys(value[0], (*where, 0))
 
-    # Cards of an earlier version have no columns.
-    for where in set(keys(json.loads(text))) - {("crc32",), ("columns",)}:
+    for where in set(keys(json.loads(text))) - {("crc32",)}:
         path = _write(tmp_path, _edit(json.loads(text), where, ...))
         with raises("damaged"):
             SourceCard.load(path)
@@ -315,15 +272,10 @@ def test_unknown_fields_are_ignored(card, text, tmp_path):
     [
         lambda text: "",
         lambda text: text[:-1],
-        lambda text: text[: len(text) // 2],
         lambda text: "not json",
         lambda text: "[]",
-        lambda text: "null",
-        lambda text: "3",
         lambda text: "[" * 100_000,
-        lambda text: '{"schema":' * 50_000,
         lambda text: text.replace('"num_classes":3', '"num_classes":NaN'),
-        lambda text: text.replace('"num_classes":3', '"num_classes":Infinity'),
         lambda text: text.replace('"accuracy":0.', '"accuracy":1e999, "x":0.', 1),
         lambda text: text.replace('"num_nodes":150', '"num_nodes":' + "9" * 5000),
         lambda text: text + " " * 500_000,
@@ -335,13 +287,6 @@ def test_a_damaged_file_is_refused_in_one_sentence(text, tmp_path, damage):
         SourceCard.load(_write(tmp_path, damage(text)))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
-
-
-def test_blanks_are_forgiven_up_to_the_largest_file(card, text, tmp_path):
-    padded = text + " " * (4 * MAX_BYTES - len(text))
-    assert SourceCard.load(_write(tmp_path, padded)).to_json() == card.to_json()
-    with raises("oversize"):
-        SourceCard.load(_write(tmp_path, padded + " "))
 
 
 def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):
@@ -385,11 +330,6 @@ def test_a_model_that_knows_only_its_own_graph_has_no_fingerprint(graph, model):
     assert np.isfinite(recalibrate(transductive, graph, card).probabilities).all()
 
 
-def test_a_probe_graph_says_nothing_of_the_source(card, model):
-    assert card.fingerprint.shape == (6, 3)
-    np.testing.assert_allclose(fingerprint(model, 6), card.fingerprint, rtol=1e-5)
-
-
 def test_odd_arguments_are_refused_before_any_work(graph, model):
     def never(g):
         raise AssertionError("the model ran")
@@ -427,25 +367,12 @@ def test_exclude_leaves_the_family_out_and_says_so(graph, model):
     assert "left out: mask, noise" in card.summary()
 
 
-def test_the_atlas_is_what_the_caller_chose(card):
-    assert card.families == tuple(sorted(LEVELS))
-    assert sum(len(item.families) == 1 for item in card.atlas) == SINGLES
-
-
 def test_a_family_that_the_atlas_does_not_have_cannot_be_left_out(card):
     with raises("choice"):
         card.without("scale")
     thinner = card.without("noise")
     assert "noise" not in thinner.families
     assert thinner.without("noise").families == thinner.families
-
-
-def test_the_summary_is_for_people(card):
-    lines = card.summary().splitlines()
-    assert lines[0] == "SIGN: 3 classes, 6 feature columns"
-    assert "150 source nodes" in lines[1]
-    assert all(line and len(line) < 240 for line in lines)
-    assert not any(word in card.summary() for word in ("fit's own", "nats", "+-", "signals:"))
 
 
 def test_no_digit_of_a_card_changes_unnoticed(text, tmp_path):
@@ -464,7 +391,7 @@ def test_a_card_without_its_checksum_or_of_another_schema_is_refused(text, tmp_p
     with pytest.raises(FileError):
         SourceCard.load(_write(tmp_path, json.dumps(content)))
     for schema, refusal in (
-        ("graphtemper.card/4", VersionError),
+        ("graphtemper.card/5", VersionError),
         ("graphtemper.cards/5", "damaged"),
         ("graphtemper.report/1", "damaged"),
     ):
@@ -472,40 +399,16 @@ def test_a_card_without_its_checksum_or_of_another_schema_is_refused(text, tmp_p
             SourceCard.load(_write(tmp_path, content | {"schema": schema}))
 
 
-def test_white_space_and_order_do_not_matter_to_the_checksum(text, tmp_path):
+def test_a_card_of_the_schema_before_is_read_without_what_it_lacks(card, text, tmp_path):
     content = json.loads(text)
-    turned = dict(reversed(content.items()))
-    assert SourceCard.load(_write(tmp_path, json.dumps(turned, indent=2))).to_json() == text
-
-
-def test_a_key_twice_in_a_card_is_refused(text, tmp_path):
-    with raises("damaged"):
-        SourceCard.load(_write(tmp_path, text[:-1] + ',"predictor":"other"}'))
-
-
-def test_the_repr_is_short_and_says_what_matters(card):
-    text = repr(card)
-    assert len(text) < 400
-    assert "'SIGN'" in text
-    assert f"{card.temperature:.4g}" in text
-    assert f"atlas={len(card.atlas)} shifts of 5 families" in text
-    long = replace(card, predictor="x" * 200, excluded=tuple(f"drop_columns{i}" for i in range(13)))
-    assert len(repr(long)) < 400
-
-
-def test_notebooks_show_the_summary(card):
-    html = replace(card, predictor="<script>")._repr_html_()
-    assert "<script>" not in html
-    assert f"accuracy {card.reference.accuracy:.3f}" in html
-
-
-def test_a_reading_counts_the_nodes_that_were_observed(card, graph, model):
-    assert read(card, Observation(model, graph, NODES)).num_nodes == NODES.size
-
-
-def test_the_response_is_computed_once_per_card(card):
-    assert card.response(has_model=True) is card.response(has_model=True)
-    assert replace(card).response(has_model=True) is not card.response(has_model=True)
+    del content["ends"], content["population"]["apart"]
+    older = _write(tmp_path, content | {"schema": "graphtemper.card/6"})
+    read = SourceCard.load(older)
+    assert card.ends.known
+    assert read.ends.known == ()
+    assert read.population.apart is None
+    assert read.reference.signals == card.reference.signals
+    assert json.loads(read.to_json())["schema"] == "graphtemper.card/7"
 
 
 def test_a_card_is_made_with_the_digits_of_its_file(card):

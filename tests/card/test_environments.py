@@ -1,6 +1,5 @@
 """Labelled environments in a card."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +7,9 @@ import pytest
 from tests.helpers import raises
 
 from graphtemper import SourceCard, csbm, recalibrate, temperature
-from graphtemper._core.safe_reading import sealed
 from graphtemper.card import environments
 from graphtemper.card.format import MAX_BYTES
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.drift import column_sketch
 
@@ -99,25 +97,6 @@ def test_environments_like_the_target_count_for_more(card, model):
     assert moved.value < still.value - 0.1
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("accuracy", 1.5),
-        ("num_nodes", 0),
-        ("when", [1]),
-        ("signals", [0.0]),
-        ("sketch", [0.0]),
-        ("sketch", [1e9] * 32),
-    ],
-)
-def test_a_damaged_environment_is_named(card, model, key, value):
-    content = json.loads(card.learn(model, sample(2)).to_json())
-    del content["crc32"]
-    content["environments"][0][key] = value
-    with raises("content"):
-        SourceCard.from_json(sealed(content))
-
-
 def test_digits_in_times_are_numbers(card, model):
     learned = card
     for seed, when in enumerate(("2020-10", "2020-9", "2021-1"), start=2):
@@ -149,14 +128,6 @@ def test_a_large_card_forgets_down_to_its_size_limit(card, model):
     grown = larger.learn(model, sample(3), name="new")
     assert len(grown.to_json()) <= MAX_BYTES
     assert grown.environments[-1].name == "new"
-
-
-def test_nodes_of_the_training_mask_are_pointed_out(card, model):
-    other = sample(2)
-    other = other.replace(train_masks=np.arange(300) < 20)
-    with pytest.warns(GraphTemperWarning):
-        card.learn(model, other)
-    card.learn(model, other, range(20, 300))  # no warning, which would be an error
 
 
 @pytest.mark.parametrize(

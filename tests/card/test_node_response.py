@@ -79,54 +79,6 @@ def test_a_signal_that_changes_its_meaning_with_the_graph_needs_slopes():
     assert up < -0.2
 
 
-def _task(rows, accuracies):
-    width = len(NAMES)
-    return node_response._task(
-        rows, range(width), np.zeros(width), np.ones(width), [0.0] * len(rows), accuracies
-    )
-
-
-def test_slopes_and_curvatures_are_derivatives():
-    rng = np.random.default_rng(3)
-    item, accuracy = rows_of(rng, np.zeros(1), np.zeros(3), count=40)
-    task = _task([item], [accuracy])
-    at = rng.standard_normal(40)
-    low, mid, high = (node_response._bend(task, at + step) for step in (-1e-5, 0.0, 1e-5))
-    np.testing.assert_allclose((high.value - low.value) / 2e-5, mid.slope, atol=1e-6)
-    # The curvature is the expected one: the mean of the second derivative over drawn labels.
-    p = temperatures.apply(task.gaps, np.exp(at))
-    second = np.zeros(40)
-    for label in range(3):
-        relabelled = task._replace(label_gaps=task.gaps[:, label])
-        a, b = (node_response._bend(relabelled, at + step).slope for step in (-1e-5, 1e-5))
-        second += p[:, label] * (b - a) / 2e-5
-    np.testing.assert_allclose(second, mid.curvature, atol=1e-5)
-
-
-def test_leaving_out_is_nearly_a_refit():
-    rng = np.random.default_rng(4)
-    found = [rows_of(rng, np.array([0.4, -0.3]), np.zeros(3), count=300) for _ in FAMILIES]
-    task = _task(*zip(*found, strict=True))
-    out = node_response._left_out(task, FAMILIES)
-    whole = node_response._minimum(task, 0.01)
-    gains = node_response._left_out_gains(task, whole, 0.01, out)
-    for (gone, judged), gain in zip(out, gains, strict=True):
-        kept = np.setdiff1d(np.arange(len(task.folds)), gone)
-        refit = node_response._minimum(node_response._rows(task, kept), 0.01)
-        test = node_response._rows(task, judged)
-        before, after = (
-            node_response._bend(test, test.design @ weights).value.mean()
-            for weights in (0 * refit, refit)
-        )
-        assert gain == pytest.approx(before - after, abs=2e-3)
-    # No row of a family, and none of the fold it is judged by, was learned from.
-    for index, (gone, judged) in enumerate(out):
-        assert set(judged) <= set(gone)
-        assert set(np.flatnonzero(task.environment == index)) <= set(gone)
-        assert (task.folds[judged] == index % FOLDS).all()
-        assert set(np.flatnonzero(task.folds == index % FOLDS)) <= set(gone)
-
-
 @pytest.mark.nightly
 def test_environments_where_the_scored_part_is_all_right():
     """Accuracies are those of two thirds of the nodes, and may be 1 where others are wrong."""

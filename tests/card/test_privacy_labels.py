@@ -171,13 +171,3 @@ def test_labels_of_environments_are_randomised_as_well(model, graph, monkeypatch
     exact = replace(card, privacy=None)
     assert exact.learn(model, graph, NODES).environments[0].num_nodes == NODES.size
     assert seen == [1.0, 1.0]
-
-
-@pytest.mark.parametrize("epsilon", [np.float32(3), np.int64(3), np.uint8(3)])
-def test_a_budget_may_be_a_number_of_numpy(model, graph, epsilon, tmp_path):
-    card = _build(model, graph, privacy=epsilon)
-    assert type(card.privacy) is float
-    card.save(tmp_path / "card.json")
-    assert SourceCard.load(tmp_path / "card.json").privacy == card.privacy == 3.0
-    # With an epsilon of 3, nineteen of twenty labels are kept; a wrapped sign would keep none.
-    assert abs(card.reference.accuracy - _build(model, graph).reference.accuracy) < 0.15

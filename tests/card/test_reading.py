@@ -5,17 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from tests.helpers import block_model
+from tests.helpers import block_model, find_graph
 
+from graphtemper import Graph, SourceCard, recalibrate, shifts
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
+from graphtemper.card.atlas import Ends
 from graphtemper.card.reading import (
     NATURAL_DEVIATION,
+    TAKEN_BACK,
     USUAL_GAP,
     read,
     read_evidence,
     second_estimate,
 )
+from graphtemper.models import SIGN
 from graphtemper.signals.observation import Observation
 
 
@@ -48,11 +52,13 @@ def test_moved_feature_means_leave_the_atlas_for_the_rule(card, model, moved):
     assert here.moved_fraction < 0.3
     assert moved.moved_fraction == 1.0
     assert moved.estimate.centre == moved.natural_centre
+    rise = max(moved.usual_centre - log_odds(card.reference.accuracy), 0.0)
+    assert moved.natural_centre == pytest.approx(moved.usual_centre - TAKEN_BACK * rise)
     sampling = moved.atlas_variance - (
         moved.response.widening**2 * moved.response.predict(moved.signals)[1] ** 2
     )
     assert moved.estimate.deviation == pytest.approx(
-        np.sqrt(NATURAL_DEVIATION**2 + sampling), abs=0.02
+        np.sqrt(NATURAL_DEVIATION**2 + (TAKEN_BACK * rise) ** 2 + sampling), abs=0.02
     )
     unmoved = replace(here, moments=(card_mean(card, graph), np.ones(graph.num_features)))
     assert unmoved.estimate.deviation < moved.estimate.deviation
@@ -68,7 +74,7 @@ def test_disagreement_lowers_the_answer_and_agreement_does_not_raise_it(moved):
 
     def centre(agreement):
         evidence = replace(moved.evidence, second_agreement=agreement)
-        return replace(moved, evidence=evidence).natural_centre
+        return replace(moved, evidence=evidence).usual_centre
 
     source = moved.card.reference
     assert centre(0.3) < centre(0.5) < claimed
@@ -85,3 +91,126 @@ def test_without_features_the_interval_is_not_narrower(card, model):
     unknown = read_evidence(card, known.evidence, known.num_nodes, None, flat=False)
     assert unknown.moved_fraction == 1.0
     assert unknown.estimate.deviation > known.estimate.deviation
+
+
+@pytest.fixture(scope="module")
+def linked():
+    """A model that needs the links, its card, and a fresh graph."""
+    kind = {"degree": 10, "snr": 1.5, "num_classes": 3, "num_features": 12}
+    graph, target = (block_model(seed, 0.8, 900, **kind) for seed in (1, 2))
+    model = SIGN(hops=1).fit(graph, range(450))
+    shown = {"noise": (0.5, 1.0), "shuffle": (0.3, 0.6), "rewire": (0.3, 0.6), "drop": (0.5,)}
+    built = SourceCard.build(model, graph, range(450, 900), compositions=0, shifts=shown)
+    return model, built, target
+
+
+def _moved_features(graph):
+    return graph.replace(features=graph.features[_order(graph)])
+
+
+def _moved_links(graph):
+    return graph.replace(edges=np.sort(_order(graph)[graph.edges], axis=1))
+
+
+def _order(graph):
+    return np.random.default_rng(0).permutation(graph.num_nodes)
+
+
+def test_features_and_links_of_other_nodes_cannot_be_told_apart(linked):
+    """The same numbers in another order, with accuracies far apart: one interval for both."""
+    model, card, target = linked
+    pair = _moved_features(target), _moved_links(target)
+    logits = [np.asarray(model(graph)) for graph in pair]
+    np.testing.assert_allclose(logits[0], logits[1][_order(target)], atol=1e-4)
+    truths = [float((z.argmax(axis=1) == target.labels).mean()) for z in logits]
+    assert truths[1] > truths[0] + 0.2
+    for graph in pair:
+        result = recalibrate(model, graph.replace(labels=None), card)
+        assert result.verdict == "abstain"
+        assert any(item.code == "no_link_signal" for item in result.reasons)
+        assert result.accuracy.low < min(truths)
+        assert result.accuracy.high > max(truths)
+
+
+@pytest.mark.parametrize(
+    ("shift", "unlinked"),
+    [
+        (None, False),
+        (shifts.rewire(1.0), True),
+        (shifts.shuffle(1.0), True),
+        (shifts.rewire(0.6), False),
+        (shifts.shuffle(0.6), False),
+        (shifts.noise(1.0), False),
+        (shifts.drop(0.9), False),
+    ],
+)
+def test_links_without_signal_are_recognised(linked, shift, unlinked):
+    model, card, target = linked
+    graph = target if shift is None else shift(target, seed=4)
+    assert read(card, Observation(model, graph)).unlinked is unlinked
+
+
+def test_a_few_nodes_do_not_show_that_links_carry_no_signal(linked):
+    model, card, target = linked
+    graph = shifts.rewire(1.0)(target, seed=4)
+    assert not read(card, Observation(model, graph, range(12))).unlinked
+
+
+def test_an_older_card_takes_guessing_and_the_source_for_the_ends(linked):
+    model, card, target = linked
+    older = replace(card, ends=Ends())
+    accuracy = read(older, Observation(model, _moved_links(target))).estimate
+    assert accuracy.low < older.reference.chance
+    assert accuracy.high > older.reference.accuracy
+
+
+def test_the_ends_are_the_accuracies_of_the_source(linked):
+    model, card, _ = linked
+    kind = {"degree": 10, "snr": 1.5, "num_classes": 3, "num_features": 12}
+    graph = block_model(1, 0.8, 900, **kind)
+    for end, shift in ((card.ends.shuffled, shifts.shuffle), (card.ends.rewired, shifts.rewire)):
+        right = np.asarray(model(shift(1.0)(graph, seed=9))).argmax(axis=1) == graph.labels
+        assert end == pytest.approx(right[450:].mean(), abs=0.15)
+    assert card.without("rewire").ends == Ends(card.ends.shuffled, None)
+
+
+def test_a_rise_above_the_source_widens_the_answer(moved):
+    """Confidence beyond anything seen says that the world is another one."""
+    sure = replace(moved, evidence=replace(moved.evidence, confidence=0.9999, second_agreement=1.0))
+    source = log_odds(moved.card.reference.accuracy)
+    assert sure.usual_centre > source + 4.0
+    assert source < sure.estimate.centre < source + 0.3 * (sure.usual_centre - source)
+    assert sure.estimate.low < 0.5
+    assert sure.estimate.half_width > moved.estimate.half_width
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_equal_features_in_all_nodes_say_nothing(card, model, value):
+    graph = block_model(5)
+    result = recalibrate(
+        model, graph.replace(features=np.full_like(graph.features, value), labels=None), card
+    )
+    assert result.verdict == "abstain"
+    assert result.accuracy.high - result.accuracy.low > 0.6
+    truth = (result.logits.argmax(axis=1) == graph.labels).mean()
+    assert result.accuracy.low <= truth <= result.accuracy.high
+
+
+@pytest.mark.skipif(find_graph("cora") is None, reason="cora is not here")
+def test_both_ends_of_cora_are_in_one_interval():
+    graph = Graph.load(find_graph("cora")).replace(train_masks=None)
+    model = SIGN(hops=2).fit(graph, np.arange(0, graph.num_nodes, 2))
+    nodes = np.arange(1, graph.num_nodes, 2)
+    few = {"noise": (0.5, 1.0), "rewire": (0.3, 0.7), "drop": (0.5,), "shuffle": (0.4,)}
+    card = SourceCard.build(model, graph, nodes, compositions=0, shifts=few)
+    truths, intervals = [], []
+    for shift in (shifts.shuffle(1.0), shifts.rewire(1.0)):
+        target = shift(graph, seed=3)
+        result = recalibrate(model, target.replace(labels=None), card, nodes)
+        truths.append(float((result.logits.argmax(axis=1) == graph.labels[nodes]).mean()))
+        intervals.append(result.accuracy)
+        assert any(item.code == "no_link_signal" for item in result.reasons)
+    assert truths[1] > truths[0] + 0.3
+    for accuracy in intervals:
+        assert accuracy.low < min(truths)
+        assert accuracy.high > max(truths)

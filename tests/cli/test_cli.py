@@ -1,6 +1,5 @@
 """The program as a whole: errors, help, versions, pipes, and commands of the research package."""
 
-import json
 import os
 import platform
 import re
@@ -10,12 +9,10 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.helpers import check_refusal, command_environment, needs, run_command
+from tests.helpers import check_refusal, command_environment, needs
 
-from graphtemper import cli, csbm
+from graphtemper import cli
 from graphtemper.errors import GraphTemperWarning
-
-GRAPH = "graphs/g.npz"
 
 
 def test_bench_alone_lists_the_benches(call, tmp_path):
@@ -23,73 +20,6 @@ def test_bench_alone_lists_the_benches(call, tmp_path):
     assert shown.returncode == 0
     assert {"all", "atlas", "natural"} <= set(shown.stdout.split())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_paper_alone_names_the_figures(call, tmp_path):
-    refused = call("paper", cwd=tmp_path)
-    check_refusal(refused)
-    assert "name a figure, or all" in refused.stderr
-    assert "concept, slope" in refused.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_bench_says_what_it_does_not_know(call, tmp_path):
-    check_refusal(call("bench", "atlas", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "atlas", "--graphs", "nonsense", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "natural", "--families", "mars", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "controls", "--seeds", "0", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "sets", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "all", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "all", "--retrain", "RBT", "--out", tmp_path, cwd=tmp_path))
-    refused = call("bench", "paper-setting", "--graphs", "x.npz", "--out", tmp_path, cwd=tmp_path)
-    check_refusal(refused)
-
-
-def scored(method):
-    """Return the scores of one method as a cell holds them."""
-    numbers = {"temperature": 1.0, "ece": 0.02, "nll": 0.5, "accuracy": 0.8, "estimate": 0.8}
-    numbers |= {"low": 0.7, "high": 0.9, "nodes": 100, "card_nodes": 100}
-    return numbers | {"method": method, "verdict": "trust" if "atlas" in method else None}
-
-
-def cell(folder, title, rows, graphs=None, **head):
-    """Write a cell as a run leaves it, of the named graphs or of one of its own."""
-    from graphtemper_research.harness.uses import key
-    from graphtemper_research.trials import graph_names
-
-    if graphs is None:
-        graphs = [str(folder / GRAPH)]
-        (folder / GRAPH).parent.mkdir()
-        csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=1).save(folder / GRAPH)
-    (folder / "cells").mkdir(exist_ok=True)
-    content = graph_names.content(*graphs)
-    code = {"uses": [], "code": key()}
-    text = json.dumps({"compositions": 10, "content": content, **code, "rows": rows, **head})
-    (folder / "cells" / f"{title}.json").write_text(text)
-
-
-def atlas_cells(folder):
-    from graphtemper_research.trials import known_shifts
-
-    rows = [{**identity, **scored(identity["method"])} for identity in known_shifts.expected()]
-    cell(folder, "g-SIGN-1", rows, schema=known_shifts.SCHEMA, graph="g", model="SIGN", seed=1)
-    return ("atlas", "--graphs", GRAPH), "atlas_bench"
-
-
-@pytest.mark.cpu(4)
-def test_bench_from_finished_cells(call, tmp_path):
-    """Cells as a run leaves them; what is tested is the way from there to tables and files."""
-    arguments, name = atlas_cells(tmp_path)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
-    result = call("bench", *arguments, "--quick", "--out", tmp_path, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # nothing is measured again
-    assert max(len(line) for line in result.stdout.split("Files:")[0].splitlines()) <= 80
-    assert "…" not in result.stdout
-    names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-    assert names == [f"{name}.{kind}" for kind in ("json", "md", "png")]
-    result = call("bench", *arguments, "--quick", "--json", "--out", tmp_path, cwd=tmp_path)
-    assert json.loads(result.stdout)["name"] == name
 
 
 def test_paper_writes_its_files(call, tmp_path):
@@ -189,21 +119,6 @@ def test_completion_knows_commands_and_options(call, tmp_path, shell):
     for word in ("recalibrate", "label", "logits", "report"):
         assert word in result.stdout
     assert call("completion", "ksh", cwd=tmp_path).returncode == 2
-
-
-def test_a_damaged_outcome_is_named(call, tmp_path):
-    needs("graphtemper_research", "matplotlib")
-    (tmp_path / "slope.json").write_text("{")
-    result = call("paper", "concept", "--out", tmp_path, cwd=tmp_path)
-    assert result.returncode == 2
-    assert "slope.json is not an outcome" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_odd_environments_end_well(tmp_path):
-    needs("graphtemper_research")
-    assert run_command("data", "list", GRAPHTEMPER_DATA="x" * 5000).returncode == 0
-    assert run_command("data", "list", PYTHONIOENCODING="ascii").returncode == 0
 
 
 def test_warnings_of_this_package_are_one_line(monkeypatch, capsys):

@@ -40,20 +40,6 @@ def test_a_condition_on_the_accuracy_asks_for_no_metrics(call, folder):
     assert (result.returncode, result.stdout.splitlines()[1][:8]) == (0, "Accuracy")
 
 
-def test_segments_fit_a_terminal_and_costs_may_end_with_an_empty_line(call, folder):
-    (folder / "ends.csv").write_text("\ufeff0,1\r\n20,0\r\n\r\n", "utf-8")
-    asked = ("--positive", "1", "--costs", "ends.csv", "--segments", "country.txt")
-    lines = call(*GOOD, *asked, cwd=folder).stdout.splitlines()
-    rows = [line for line in lines if line.startswith(("DE", "FR"))]
-    assert len(rows) == 2
-    assert all(line.count(" to ") == 3 and "source" not in line for line in rows)
-
-
-def test_options_are_read_before_anything_is_measured(call, folder):
-    missing = ("recalibrate", "missing.npz", *GOOD[2:], "--costs", "words.csv")
-    assert "not a row of numbers" in call(*missing, cwd=folder).stderr
-
-
 def test_classes_by_name_and_json(call, folder):
     named = ("recalibrate", "named.npz", *GOOD[2:], "--positive", "fraud", "--json")
     found = json.loads(call(*named, cwd=folder).stdout)
@@ -122,7 +108,7 @@ def test_a_model_that_exits_is_an_error(call, folder):
         (("--positive", "ham"), "there is no class 'ham'"),
         (("--fail-on", "precision=1"), "cannot read the gate"),
         (("--fail-on", "drop"), "needs a watch"),
-        (("--costs", "words.csv"), "not a row of numbers"),
+        (("--costs", "words.csv"), "not a table of numbers"),
         (("--segments", "nodes.txt"), "name one segment for each node"),
         (("--segments", "environment"), "no environments"),
         (("--threshold", "0.5"), "give --positive"),

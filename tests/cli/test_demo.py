@@ -38,10 +38,6 @@ def test_demo_corrects_the_confidence(tmp_path):
     assert content["report"] == "d[/b]x/report.html"
 
 
-def test_lines_fit_an_80_column_terminal(demo):
-    assert max(len(line) for line in demo[1].stdout.splitlines()) <= 80
-
-
 @pytest.fixture
 def without_extras(monkeypatch, tmp_path):
     """Hide the packages that the picture and the report need, and make the job a quick one."""

@@ -86,48 +86,6 @@ def test_recalibrate_from_code_and_from_logits(call, deployed):
     assert answers["--predict"]["out"] == "r.npz"
 
 
-def test_logits_next_to_a_model_are_compared_with_it(call, deployed):
-    folder, _ = deployed
-    arguments = ("recalibrate", "target.npz", "--predict", "project.code:predict")
-    arguments = (*arguments, "--card", "model.card.json", "--json", "--budget", "100")
-    first, second = (
-        json.loads(call(*arguments, *more, cwd=folder).stdout)
-        for more in ((), ("--logits", "logits.npz"))
-    )
-    assert second["passes"] == first["passes"] < 100  # the clean pass is the comparison
-    assert second["temperature"] == pytest.approx(first["temperature"])
-
-
-def test_one_temperature_per_node(call, deployed):
-    folder, _ = deployed
-    arguments = ("recalibrate", "target.npz", "--predict", "model.npz", "--card", "model.card.json")
-    result = call(*arguments, "--per-node", "--out", "each.npz", "--json", cwd=folder)
-    assert result.returncode == 0, result.stderr
-    with np.load(folder / "each.npz") as arrays:
-        assert arrays["node_temperatures"].shape == (400,)
-        assert arrays["temperature"].shape == ()
-        median, graph = float(np.median(arrays["node_temperatures"])), float(arrays["temperature"])
-    facts = json.loads(result.stdout)
-    assert facts["temperature"] == pytest.approx(graph)
-    assert facts["node_temperatures"]["0.5"] == pytest.approx(median)
-    text = call(*arguments, "--per-node", "--out", "each.npz", cwd=folder)
-    assert max(map(len, text.stdout.splitlines())) <= 80
-
-
-def test_target_labels_change_nothing(call, deployed, tmp_path):
-    folder, _ = deployed
-    Graph.load(folder / "target.npz").replace(labels=None).save(tmp_path / "target.npz")
-    for name in (folder / "target.npz", tmp_path / "target.npz"):
-        out = tmp_path / f"{name.parent.name}.npz"
-        call(
-            *("recalibrate", name, "--predict", "model.npz", "--card", "model.card.json"),
-            *("--out", out),
-            cwd=folder,
-        )
-    one, other = (tmp_path / f"{parent.name}.npz" for parent in (folder, tmp_path))
-    assert one.read_bytes() == other.read_bytes()
-
-
 def test_diagnose(call, deployed):
     folder, _ = deployed
     arguments = ("diagnose", "target.npz", "--predict", "model.npz", "--card", "model.card.json")
@@ -164,18 +122,6 @@ def test_labels_and_earlier_labels_are_used(call, deployed, tmp_path):
     assert "of 30 labelled nodes" in " ".join(text.stdout.split())
     assert "1 of 80 nodes have an earlier label" in " ".join(text.stdout.split())
     assert max(len(line) for line in text.stdout.split("Written")[0].splitlines()) <= 80
-
-
-def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
-    folder, _ = deployed
-    (tmp_path / "labels.csv").write_text("node,class\n3,0\n")
-    result = call(
-        *("recalibrate", "target.npz", *GOOD, "--nodes", "nodes.txt"),
-        *("--labels", tmp_path / "labels.csv"),
-        cwd=folder,
-    )
-    check_refusal(result)
-    assert "node 3, which is not among the chosen nodes" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from tests.helpers import check_refusal, command_environment
 
@@ -104,11 +103,3 @@ def test_only_the_named_module_of_the_working_directory_is_run(source, tmp_path,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["num_nodes"] == 600
-
-
-def test_numbers_that_json_lacks_are_never_printed(capsys):
-    from graphtemper.cli.output import print_json
-
-    with pytest.raises(ValueError):
-        print_json({"accuracy": np.nan})
-    assert capsys.readouterr().out == ""

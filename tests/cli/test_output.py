@@ -3,13 +3,9 @@
 import os
 import pty
 import re
-import subprocess
 import sys
 
 import pytest
-from rich.console import Console
-
-from graphtemper.cli import output
 
 fcntl = pytest.importorskip("fcntl", reason="there are no terminals of this kind here")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -55,17 +51,6 @@ def on_a_terminal(folder, *arguments, columns=80, **extra):
     return received.decode()
 
 
-def piped(folder, *arguments, **extra):
-    return subprocess.run(
-        [sys.executable, "-m", "graphtemper", *arguments],
-        cwd=folder,
-        env=surroundings(**extra),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-
 @pytest.mark.parametrize(("columns", "extra"), [(80, {}), (60, {"NO_COLOR": "1"})])
 def test_lines_fit_the_terminal(folder, tmp_path, columns, extra):
     out = str(tmp_path / "a.npz")
@@ -75,36 +60,3 @@ def test_lines_fit_the_terminal(folder, tmp_path, columns, extra):
     commands = [line for line in lines if line.startswith("  graphtemper ")]
     assert max(len(line.rstrip()) for line in lines if line not in commands) <= columns
     assert any(line.startswith("Verdict: ") for line in lines)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("diagnose", *JOB), ("card", "show", "model.card.json")],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_pipe_gets_plain_lines(folder, arguments):
-    result = piped(folder, *arguments)
-    assert result.stderr == ""
-    assert "\x1b" not in result.stdout
-    assert "\r" not in result.stdout
-    assert "…" not in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80
-
-
-def test_a_wide_table_keeps_every_digit(capsys):
-    """Headings and text are wrapped before numbers are."""
-    rows = [
-        {"method": f"a method with a long name, number {i}"}
-        | {f"share of case {j}": f"{i / 7 + j:.4f}" for j in range(7)}
-        for i in range(3)
-    ]
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(output.table("wide", rows))
-    text = capture.get()
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-    assert "…" not in text
-    for row in rows:
-        for value in list(row.values())[1:]:
-            assert value in text
-    assert "number 2" in " ".join(text.split())

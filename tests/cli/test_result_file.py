@@ -1,6 +1,5 @@
 """`graphtemper recalibrate --report`, from files."""
 
-import json
 import sys
 
 import numpy as np
@@ -27,14 +26,6 @@ def test_the_report_is_written_and_named(run):
     assert "Report: report.html" in shown.stdout
     # A graph without a name of its own goes by that of its file.
     assert read_report("report.html")["target"]["name"] == "<b>target"
-
-
-def test_machines_are_told_where_it_is(run):
-    facts = json.loads(run("--report", "report.html", "--json").stdout)
-    assert facts["report"] == "report.html"
-    content = read_report("report.html")
-    assert content["accuracy"]["value"] == pytest.approx(facts["accuracy"]["value"], rel=1e-5)
-    assert content["verdict"]["word"] == facts["verdict"]
 
 
 @pytest.mark.parametrize(

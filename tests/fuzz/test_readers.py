@@ -19,10 +19,8 @@ from hypothesis import strategies as st
 from tests.fuzz.targets import TARGETS, one_sentence
 from tests.helpers import raises
 
-from graphtemper import SourceCard
 from graphtemper._core.files import read_npz
 from graphtemper._core.safe_reading import sealed
-from graphtemper.errors import GraphTemperError
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "10"))
 
@@ -162,26 +160,6 @@ def test_archives_with_other_arrays(name, valid, tmp_path):
     trial()
 
 
-def archive_of(path, members):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members:
-            archive.writestr(name, content)
-
-
-def as_npy(array):
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_an_archive_with_a_name_twice(tmp_path):
-    path = tmp_path / "twice.npz"
-    archive_of(path, [("features.npy", as_npy(np.ones((2, 1))))] * 2)
-    with raises("damaged"):
-        read_npz(path)
-
-
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "bomb.npz"
     header = io.BytesIO()
@@ -203,30 +181,3 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 5_000_000
-
-
-TEXTS = {"nodes.txt": "{}\n", "labels.csv": "{},1\n"}
-
-
-@pytest.mark.cpu(5)  # traces memory
-@pytest.mark.parametrize("name", TEXTS)
-def test_repeated_lines_take_no_memory(name, tmp_path):
-    """A file repeats one line; every node may occur once."""
-    path, line = tmp_path / name, TEXTS[name].format(59)
-    path.write_text(("node,class\n" if name == "labels.csv" else "") + line * 200_000)
-    TARGETS[name].write(tmp_path / "small")
-    one_sentence(TARGETS[name].read, tmp_path / "small")  # loads modules
-    tracemalloc.start()
-    try:
-        one_sentence(TARGETS[name].read, path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 2 * path.stat().st_size + 500_000
-
-
-def test_a_deep_card_does_not_exhaust_the_stack(tmp_path):
-    path = tmp_path / "deep.json"
-    path.write_text("[" * 60_000 + "]" * 60_000)
-    with pytest.raises(GraphTemperError):
-        SourceCard.load(path)

@@ -76,3 +76,50 @@ def test_a_mask_may_be_one_of_the_target_type():
     for nodes in ([3, 2], [True] * 5):
         with raises("foreign"):
             select_nodes(nodes, 5, papers)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "uint32", "uint64"])
+def test_ends_of_edges_may_be_smaller_integers_than_the_number_of_nodes(kind):
+    nodes = 70_000
+    for directed in (False, True):
+        graph = Graph(
+            features=np.ones((nodes, 1)), edges=np.array([[0, 1]], kind), directed=directed
+        )
+        assert graph.edges.tolist() == [[0, 1]]
+    assert select_nodes(np.array([3, 5], kind), nodes).tolist() == [3, 5]
+
+
+def _written(matrix, **arrays):
+    """Return a sparse matrix whose arrays were written to after it was built."""
+    for name, (place, value) in arrays.items():
+        getattr(matrix, name)[place] = value
+    return matrix
+
+
+def _sparse(kind):
+    return sp.random(50, 8, 0.3, kind, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        _written(_sparse("csr"), indices=(0, -3)),
+        _written(_sparse("csr"), indices=(0, 10**8)),
+        _written(_sparse("csr"), indptr=(5, 10**4)),
+        _written(_sparse("csr"), indptr=(5, 10**6)),
+        _written(_sparse("csr"), indptr=(-1, 10**6)),
+        _written(_sparse("csc"), indices=(0, 10**8)),
+        _written(_sparse("coo"), row=(0, 10**8)),
+        _written(_sparse("bsr"), indices=(0, 10**8)),
+    ],
+)
+def test_sparse_features_whose_indices_leave_them_are_refused(features):
+    with raises("content", "malformed sparse"):
+        Graph(features=features, edges=[])
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
+def test_sparse_features_of_every_format_are_read(kind):
+    given = _sparse(kind)
+    found = Graph(features=given, edges=[]).features
+    np.testing.assert_array_equal(found.toarray(), given.toarray().astype(np.float32))

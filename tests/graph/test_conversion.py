@@ -123,6 +123,14 @@ def test_pyg_round_trip():
     assert back.train_masks is None
 
 
+def test_columns_of_pyg_data_are_named():
+    torch = pytest.importorskip("torch")
+    data = pytest.importorskip("torch_geometric.data").Data
+    given = {"x": torch.eye(2), "edge_index": torch.tensor([[0, 1], [1, 0]])}
+    assert Graph.from_pyg(data(**given, feature_names=["a", "b"])).feature_names == ("a", "b")
+    assert Graph.from_pyg(data(**given, feature_names=["a"])).feature_names is None
+
+
 def test_from_pyg_merges_directions_loops_and_duplicates_on_request():
     torch = pytest.importorskip("torch")
     from torch_geometric.data import Data

@@ -140,3 +140,11 @@ def test_a_subgraph_keeps_what_is_between_its_nodes():
 def test_a_node_is_selected_once():
     with raises("repeated"):
         small().subgraph([2, 1, 2])
+
+
+def test_columns_have_the_names_of_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"age": [1.0, 2.0], "rate": [0.5, 0.1]})
+    assert Graph(features=table, edges=[]).feature_names == ("age", "rate")
+    assert Graph(features=table, edges=[], feature_names=["a", "b"]).feature_names == ("a", "b")
+    assert Graph(features=pandas.DataFrame(np.eye(2)), edges=[]).feature_names is None

@@ -57,6 +57,13 @@ def test_bad_predictors(graph, predictor, message):
         predict(predictor, graph)
 
 
+@pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr"])
+def test_sparse_tensors_are_no_logits(graph, kind):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match="sparse tensor"):
+        predict(lambda g: getattr(torch.eye(g.num_nodes, 3), kind)(), graph)
+
+
 @pytest.mark.parametrize("predictor", [write_sparse, swap_sparse])
 def test_predictors_that_change_sparse_features(predictor):
     g = Graph(features=sp.csr_matrix(np.eye(3)), edges=[[0, 1]])

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers import raises
 
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.monitor import Entry
@@ -82,12 +81,6 @@ def test_a_fall_is_reported_within_a_few_snapshots():
     assert sum(position < 8 for position in first) <= 10
 
 
-def test_a_sudden_fall_is_reported_at_once():
-    truth = np.array([log_odds(0.94)] * 10 + [log_odds(0.70)])
-    found = drops(series(np.zeros(11), truth), {"source": 0.94})
-    assert [(drop.position, drop.begins) for drop in found] == [(10, True)]
-
-
 def test_answers_given_again_count_and_what_was_certain_stays():
     fallen = [answer("0", log_odds(0.9)), answer("1", log_odds(0.7))]
     unsure = answer("1", log_odds(0.85), deviation=1.0, revision=1)
@@ -134,12 +127,6 @@ def test_a_perfect_source_has_no_drop_where_nothing_fell():
 def test_limits_are_the_source_and_gates_from_below():
     gates = [Gate.parse(text) for text in ("accuracy<0.8", "low<=0.7", "high>0.9", "slope<0.5")]
     assert limits_of(0.95, gates) == {"source": 0.95, "accuracy<0.8": 0.8, "low<=0.7": 0.7}
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0, float("nan")])
-def test_the_rate_is_a_probability(rate):
-    with raises("range"):
-        drops([ENTRY], {"source": 0.9}, rate)
 
 
 def test_drops_that_are_found_later_are_marked_and_move_no_earlier_alarm():

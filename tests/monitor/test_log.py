@@ -1,7 +1,6 @@
 """The log of a watch: rows in order, one card per log, several processes, other files."""
 
 import json
-import multiprocessing
 import sqlite3
 from dataclasses import asdict, replace
 
@@ -88,23 +87,6 @@ def test_answers_given_again_stand_beside_the_first(log):
     with raises("other-log"):  # of the card before it learned
         log.append(replace(ENTRY, name="d"))
     assert log.append(replace(ENTRY, name="d", revision=1))
-
-
-def write_many(path, first):
-    for number in range(20):
-        Log(path, SETTINGS).append(replace(ENTRY, name=f"{number}", digest=first))
-
-
-@pytest.mark.nightly
-def test_two_processes_write_each_snapshot_once(log):
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=write_many, args=(log.path, name)) for name in ("p", "q")]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0]
-    assert sorted(int(name) for name in log.read().first) == list(range(20))
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + b"\xff" * 4000])

@@ -74,18 +74,6 @@ def test_files_and_folders_that_are_snapshots(logits_of, tmp_path):
         snapshots_of([], 2, logits=True)
 
 
-def test_folders_with_the_names_of_spark(logits_of, watch, tmp_path):
-    for number in (1, 2):
-        write(tmp_path / "days" / f"day{number}.parquet", logits_of(number))
-    (tmp_path / "days" / "_SUCCESS").touch()
-    (tmp_path / "days" / "day1.parquet" / "old.parquet").mkdir()  # a folder is no shard
-    shots = snapshots_of([tmp_path / "days"], 2, logits=True)
-    assert names(shots) == ["day1.parquet", "day2.parquet"]
-    assert names(watch.follow(None, shots).added) == ["day1.parquet", "day2.parquet"]
-    (alone,) = snapshots_of([tmp_path / "days" / "day2.parquet"], 2, logits=True)
-    assert alone.name == "day2.parquet"
-
-
 def test_the_content_is_the_logits_alone(logits_of, watch, tmp_path):
     """Labels and other columns may be removed, and shards merged, without another content."""
     path = tmp_path / "day1.parquet"

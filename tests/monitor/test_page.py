@@ -4,8 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
-
 from graphtemper.cli.monitor_output import Run, print_outcome
 from graphtemper.monitor import Entry
 from graphtemper.monitor.change import Change
@@ -118,39 +116,3 @@ def test_the_headline_compares_with_the_source(standing):
     assert "estimated at 70.0% (65.0% to 75.0%), down from 90.0% at the source" in told
     assert "up from" in standing([replace(ENTRY, accuracy=0.97, low=0.95, high=0.99)]).headline()
     assert "it was 90.0%" in standing([ENTRY]).headline()
-
-
-def drawn(chart):
-    """Return the text and the marks of a chart, as Vega draws it."""
-    vl_convert = pytest.importorskip("vl_convert")
-    return vl_convert.vegalite_to_svg(chart | {"width": 300})
-
-
-def marks(chart):
-    return [layer["mark"]["type"] for layer in chart["layer"]]
-
-
-def test_one_snapshot_has_its_interval_and_no_plural(standing):
-    page = render(standing([replace(ENTRY, when="2026-05")]))
-    plain = " ".join(re.sub(r"<[^>]*>", "", page).split())
-    assert "over 1 snapshot, 2026-05 " in plain
-    assert "1 snapshots" not in plain
-    (interval, *_) = charts_of(page)["accuracy"]["layer"]
-    assert interval["mark"]["type"] == "rule"
-    assert interval["encoding"]["y2"] == {"field": "high"}
-    lengths = re.findall(r'<line[^>]*y2="(-?[\d.]+)"', drawn(charts_of(page)["accuracy"]))
-    assert max(abs(float(length)) for length in lengths) > 50
-
-
-def test_a_steady_temperature_does_not_look_like_a_cliff(standing):
-    answers = [replace(ENTRY, temperature=1.4445 + 0.0015 * k) for k in range(2)]
-    for shown in (answers, answers[:1]):
-        chart = charts_of(render(standing(shown)))["temperature"]
-        low, high = chart["layer"][0]["encoding"]["y"]["scale"]["domain"]
-        assert high - low > 0.25
-        ticks = {float(text) for text in re.findall(r">([\d.]+)</text>", drawn(chart))}
-        assert len(ticks) >= 3
-        assert ">temperature</text>" in drawn(chart)
-    wide = [replace(ENTRY, temperature=value) for value in (1.0, 5.0)]
-    domain = charts_of(render(standing(wide)))["temperature"]["layer"][0]["encoding"]["y"]["scale"]
-    assert domain["domain"] == pytest.approx([0.8, 5.2])

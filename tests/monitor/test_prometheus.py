@@ -41,11 +41,6 @@ def test_lines_have_the_format_of_prometheus(standing):
     assert len({name for name, _ in kinds}) == len(kinds)
 
 
-def test_two_watches_do_not_collide(standing):
-    one, two = (samples(exposition(standing([ENTRY]), 0.0, watch=name)) for name in ("one", "two"))
-    assert not one.keys() & two.keys()
-
-
 @pytest.mark.parametrize(
     ("name", "escaped"),
     [('a"b', 'a\\"b'), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("a\udcffb", "a\\\\xffb")],

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import needs, raises
 
 from graphtemper import Graph, metrics, recalibrate, temperature
-from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Snapshot, Watch
 
@@ -79,17 +79,6 @@ def test_a_name_is_needed_and_paths_are_one(watched, watch, day, tmp_path):
         day(k).save(tmp_path / f"day{k}.npz")
     with raises("choice"):
         watch.add(model, tmp_path)
-
-
-def test_swapped_arguments_and_bad_settings_are_refused(watched, tmp_path):
-    card = watched[1]
-    with raises("wrong-type"):
-        Watch(card, tmp_path / "log")
-    for wrong in ({"gates": ["accuracy<nan"]}, {"false_drops": 1.0}, {"every": 0}):
-        with pytest.raises(InputError):
-            Watch(tmp_path / "log", card, **wrong)
-    with raises("empty"):
-        _ = Watch(tmp_path / "log", card).standing
 
 
 def test_another_model_is_refused_before_any_snapshot(watch, day, days):
@@ -176,11 +165,6 @@ def test_a_missed_snapshot_is_not_forgotten_by_itself(watched, watch, days):
     assert watch.follow(model, some(days, 0, 1, 2)) == ([], [])
     with raises("conflict"):
         watch.add(model, days["day1"], name="day1")
-
-
-def test_a_missing_library_ends_the_run(watched, watch, days):
-    with pytest.raises(MissingExtraError):
-        watch.follow(watched[0], {**some(days, 0), "day1": broken(MissingExtraError)})
 
 
 def test_a_file_that_changes_while_it_is_read_is_missed(watched, watch, day, tmp_path):
@@ -372,18 +356,6 @@ def test_a_gate_looks_at_every_snapshot_that_nobody_has_seen(watched, watch, day
     assert watch.gate("accuracy<0.6") == "on day2 accuracy is 0.5"  # the newest always counts
 
 
-def test_what_another_run_added_meanwhile_is_not_acknowledged(watched, watch, days, alter):
-    model, card = watched
-    watch.add(model, days["day0"], name="day0")
-    assert watch.gate("accuracy<0.6") == ""
-    other = Watch(watch._log.path, card)
-    other.follow(model, some(days, 1, 2))
-    alter("day1", accuracy=0.5, low=0.4)
-    watch.acknowledge()
-    assert Watch(watch._log.path, card).gate("accuracy<0.6")
-    assert other.gate("accuracy<0.6")
-
-
 def test_an_abstention_closes_gates_also_that_of_drops(watched, watch, days, alter):
     model, _ = watched
     watch.follow(model, some(days, 0, 1))
@@ -440,12 +412,3 @@ def test_a_drop_closes_its_gate_once_and_at_the_newest(watched, watch, days, alt
     alter("day2", accuracy=0.3, low=0.2, high=0.4)
     gated.acknowledge()
     assert gated.closed() == {"drop": "day2 is below source"}
-
-
-def test_a_page_and_metrics_are_written(watched, watch, days, tmp_path):
-    needs("vl_convert", "jinja2")
-    watch.follow(watched[0], some(days, 0, 1))
-    watch.page(tmp_path / "watch.html")
-    watch.prometheus(tmp_path / "watch.prom", 5.25, name="fraud")
-    assert "day1" in (tmp_path / "watch.html").read_text("utf-8")
-    assert '{watch="fraud"} 5.25' in (tmp_path / "watch.prom").read_text()

@@ -1,16 +1,10 @@
 """Small versions of the benchmarks, and pages that show what they left."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from benchmarks import jobs, peers, products
 
 from graphtemper.graph.operators import operator
-from graphtemper_research.numbers import costs
-from graphtemper_research.numbers.tables import Results
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_naive_pass_is_a_forward_pass_of_the_model():
@@ -41,35 +35,3 @@ def test_products_and_their_bandwidth():
     (growth,) = products.growth_rows((500, 1000))
     assert growth.what.startswith("growth of cost per edge: ")
     assert products.triad_bandwidth(10_000) > 1e8
-
-
-def test_the_graph_of_documents_is_sparse_and_learnable():
-    graph = jobs.words(400, 300)
-    assert graph.features.nnz / np.prod(graph.features.shape) < 0.25
-    model = jobs.SIGN(hops=1).fit(graph, range(200))
-    assert (model(graph)[200:].argmax(axis=1) == graph.labels[200:]).mean() > 0.5
-
-
-@pytest.mark.nightly
-def test_small_modules_and_a_sample(tmp_path, monkeypatch):
-    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
-    from benchmarks import modules
-
-    few = {"shifts": {"noise": (1.0,), "drop": (0.5,), "scale": (0.5,)}, "compositions": 0}
-    monkeypatch.setattr("graphtemper_research.trials.pyg_modules.EPOCHS", 5)
-    row = modules.measure("drawn", "GCN", **few)
-    assert row["card_passes"] <= 500
-    assert row["passes"] <= 12
-    large = modules.on_a_sample(num_nodes=8000, degree=3, at_source=300, sample=120, **few)
-    assert large["sampled"]
-    low, value, high = large["accuracy"]
-    assert 0.0 <= low < value < high <= 1.0
-    sizes = {"num_nodes": 8000, "degree": 3, "at_source": 300, "sample": 120}
-    both = modules.sample_and_all(seeds=2, **sizes, **few)
-    assert all(np.isfinite(item["z"]) and item["nodes"] == 120 for item in both["rows"])
-    for rows in ([row], [large], [both]):
-        modules.write(rows, tmp_path / "modules.json")
-    results = Results(tmp_path)
-    page = costs.modules(results)
-    assert page.count("| drawn | GCN |") == page.count("| million | SAGE |") == 1
-    assert len(costs.sample_and_all(results).splitlines()) == 2 + 2 + 2

@@ -8,6 +8,10 @@ from tests.helpers import block_model, real_graph
 
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.models import SIGN
+from graphtemper.monitor import Watch
+from graphtemper.recalibration.gates import Gate, why_closed
+from graphtemper.recalibration.report.page import read_report
+from graphtemper.signals.changes import Baseline
 
 FEW = {"noise": (0.5, 1.0), "mask": (0.5,), "drop": (0.3, 0.8), "rewire": (0.3, 0.7)}
 MEANS, DEVIATIONS = (
@@ -243,3 +247,40 @@ def test_a_wide_card_stays_small():
     spread = np.asarray(graph.features).std(axis=0)
     assert spread[kept].min() >= np.delete(spread, kept).max()
     assert len(card.to_json()) < 100_000
+
+
+def test_gates_close_on_changes(generated):
+    model, card, _, _, target = generated
+    gates = [Gate.parse(text) for text in ("changes>0", "column_constant", "columns_order")]
+    broken = recalibrate(model, with_features(target, zero), card)
+    assert list(why_closed(gates, broken)) == ["changes>0", "column_constant"]
+    assert why_closed(gates, recalibrate(model, target, card)) == {}
+
+
+def test_the_report_shows_changes(generated, tmp_path):
+    model, card, _, _, target = generated
+    result = recalibrate(model, with_features(target, zero), card)
+    result.report(tmp_path / "a.html")
+    block = read_report(tmp_path / "a.html")
+    assert block["changes"][0]["name"] == "visits"
+    assert "Column 3, `visits`, is 0 everywhere" in (tmp_path / "a.html").read_text("utf-8")
+
+
+def test_a_watch_keeps_and_shows_changes(generated, tmp_path):
+    model, card, _, _, target = generated
+    watch = Watch(tmp_path / "watch.sqlite", card)
+    watch.add(model, target, name="2026-01")
+    watch.add(model, with_features(target, zero), name="2026-02")
+    first, newest = watch.standing.answers
+    assert list(first.changes) == []
+    assert newest.changes[0]["code"] == "column_constant"
+    assert watch.gate("changes>0").startswith("on 2026-02")
+    watch.page(tmp_path / "page.html")
+    assert "Column 3, `visits`, is 0 everywhere" in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("others", "same"), [(9, True), (10, False)])
+def test_moments_never_tell_of_a_few_nodes(others, same):
+    graph = drawn(1)
+    columns = Baseline.measure(graph, np.arange(1500 - others), (MEANS, DEVIATIONS))
+    assert np.array_equal(columns.nodes.mean, columns.whole.mean) == same

@@ -1,19 +1,16 @@
 """Whether to correct for class shares: the evidence, the card that carries it, the main job."""
 
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import kstest
-from tests.helpers import answer_bytes, raises
+from tests.helpers import answer_bytes
 
-from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
-from graphtemper._core.safe_reading import sealed
+from graphtemper import SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
-from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import (
@@ -202,14 +199,6 @@ def test_a_class_that_the_source_lacks_stays_absent():
     assert metrics.ece(_corrected(found, logits), labels) < 0.05
 
 
-def test_a_source_of_one_class_that_is_always_predicted_tells_nothing_of_shares():
-    logits = np.random.default_rng(23).normal([4.0, 0.0], 0.5, size=(300, 2))
-    profile = ClassProfile.measure(logits, np.zeros(300, dtype=np.int64))
-    found = estimate(profile, logits[:, ::-1], 1.0)
-    assert found.objection
-    assert np.isfinite(found.error)
-
-
 def test_many_classes_have_no_profile():
     logits = np.eye(MOST_CLASSES + 1)
     assert ClassProfile.measure(logits, np.arange(MOST_CLASSES + 1)) is None
@@ -372,32 +361,6 @@ def test_a_correction_alone_earns_no_trust():
     assert known.verdict == "trust"
 
 
-def test_a_correction_may_be_worth_its_accuracy_alone():
-    """Equal recalls: new shares leave the calibration error small and most predictions stale."""
-    rng = np.random.default_rng(3)
-
-    def draw(share, n):
-        y = (rng.random(n) < share).astype(int)
-        g = 1.4 * (2 * y - 1) + 1.4 * rng.standard_normal(n)
-        return np.column_stack([np.zeros(n), 1.43 * g]), y
-
-    profile = ClassProfile.measure(*draw(0.5, 6000))
-    logits, labels = draw(0.05, 3000)
-    found = estimate(profile, logits, 1.0)
-    assert not found.objection
-    before = float((logits.argmax(axis=1) == labels).mean())
-    after = float((_corrected(found, logits).argmax(axis=1) == labels).mean())
-    assert after > before + 0.05
-    assert found.accuracy == pytest.approx(after, abs=0.02)
-
-
-def test_logits_alone_are_enough(model, graph, card, moved):
-    logits = np.asarray(model(graph), np.float64)
-    found = recalibrate(logits, graph, card, moved, class_shares="estimate")
-    assert found.class_shares is not None
-    assert _l1(found.class_shares, graph.labels[found.nodes]) < 0.15
-
-
 @pytest.mark.parametrize("wanted", ["correct", "", "report", True])
 def test_other_values_are_refused(model, graph, card, wanted):
     with pytest.raises(InputError):
@@ -407,58 +370,6 @@ def test_other_values_are_refused(model, graph, card, wanted):
 def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, card):
     with pytest.raises(InputError):
         recalibrate(model, graph, card, class_shares="estimate", per_node=True)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("counts", [[1, 2]]),
-        ("counts", -1),
-        ("counts", 1e18),
-        ("slope", 0.0),
-        ("edges", [0.5]),
-        ("edges", [0.9, 0.1]),
-        ("edges", [0.5, 7.0]),
-        ("biases", [0.0, 1e9]),
-    ],
-)
-def test_a_damaged_profile_is_refused_by_field(card, key, value):
-    content = json.loads(card.to_json())
-    if key == "counts" and not isinstance(value, list):
-        content["class_profile"]["counts"][0][0] = value
-    else:
-        content["class_profile"][key] = value
-    with raises("content"):
-        SourceCard.from_json(sealed(content))
-
-
-def test_the_command_line_asks_for_it(model, graph, card, moved, tmp_path, monkeypatch, capsys):
-    graph.replace(labels=None).save(tmp_path / "target.npz")
-    card.save(tmp_path / "card.json")
-    np.savez(tmp_path / "logits.npz", logits=np.asarray(model(graph)))
-    (tmp_path / "nodes.txt").write_text("\n".join(map(str, moved)))
-    files = ("--card", "card.json", "--logits", "logits.npz", "--nodes", "nodes.txt", "--json")
-    monkeypatch.chdir(tmp_path)
-
-    def call(*more):
-        monkeypatch.setattr(
-            sys, "argv", ["graphtemper", "recalibrate", "target.npz", *files, *more]
-        )
-        try:
-            main()
-        except SystemExit as end:
-            return end.code or 0, ""
-        return 0, capsys.readouterr().out
-
-    code, shown = call("--class-shares", "estimate", "--out", "out.npz")
-    found = json.loads(shown or capsys.readouterr().out)
-    assert code == 0
-    logits = np.asarray(model(graph), np.float64)
-    target = Graph.load(tmp_path / "target.npz")
-    direct = recalibrate(logits, target, card, moved, class_shares="estimate")
-    assert found["class_shares"] == pytest.approx(direct.class_shares.tolist())
-    assert any(reason["code"].startswith("class_shares") for reason in found["reasons"])
-    assert call("--class-shares", "correct")[0] != 0
 
 
 # Neighbours that err alike

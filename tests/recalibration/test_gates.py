@@ -74,3 +74,27 @@ def test_a_gate_that_cannot_be_read(text):
         Gate.parse(text)
     for word in ("change", "accuracy, low, high, temperature, slope, confidence", "<=", "80%"):
         assert word in str(refused.value)
+
+
+CHANGES = [
+    {"code": "column_constant", "text": "column 3 is 0 everywhere."},
+    {"code": "edges_fewer", "text": "2 edges per node (was 5)."},
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("changes>0", "there are 2 changes: column 3 is 0 everywhere."),
+        ("changes>2", ""),
+        ("edges_fewer", "2 edges per node (was 5)."),
+        ("columns_order", ""),
+    ],
+)
+@pytest.mark.parametrize("verdict", ["trust", "abstain"])
+def test_changes_are_known_whatever_the_verdict(text, why, verdict):
+    assert reason(text, verdict, changes=CHANGES) == why
+
+
+def test_answers_of_earlier_versions_have_no_changes():
+    assert reason("changes>0") == ""

@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +7,9 @@ from tests.helpers import answer_bytes, block_model, raises
 
 from graphtemper import Graph, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
-from graphtemper._core.estimate import Estimate
-from graphtemper.card.reading import Reading
 from graphtemper.errors import GraphTemperError, InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.applied import probabilities_at
-from graphtemper.recalibration.verdict import LEVEL, judge, labels_needed
 
 NUM_CLASSES = 3
 VERDICTS = ("trust", "caution", "abstain")
@@ -212,19 +208,6 @@ def test_equal_logits_are_an_abstention(card, target):
         _is_sound(result, logits, card)
 
 
-def test_equal_logits_are_an_abstention_however_sure_the_estimate(card, target):
-    """Even where equal logits lie inside the atlas, there is nothing to recalibrate."""
-    response = card.response(has_model=False)
-    signals = dict(zip(response.names, response.origin, strict=True))
-    sure = Estimate(0.8, 0.79, 0.81, "atlas")
-    at_source = Reading(card, None, signals, response, None, 600, None, flat=False)
-    vars(at_source).update(moved_fraction=0.0, changes=())
-    assert judge(at_source, sure, None)[0] == "trust"
-    flat = replace(at_source, flat=True)
-    vars(flat).update(moved_fraction=0.0, changes=())
-    assert judge(flat, sure, None)[0] == "abstain"
-
-
 def test_one_predicted_class_is_answered_with_care(card, target):
     rng = np.random.default_rng(3)
     logits = rng.normal([0.0, 2.0, 0.0], 0.1, (600, NUM_CLASSES))
@@ -331,12 +314,6 @@ def test_the_nearest_family_is_the_one_that_acted(card, model):
     distances = [d for _, d in recalibrate(model, block_model(3), card).nearest]
     assert distances == sorted(distances)
     assert {"none", "noise", "rewire"} <= set(names)
-
-
-def test_labels_needed_are_those_of_a_binomial_interval():
-    assert labels_needed(0.5, 0.1) == int(np.ceil(0.25 * (1.6448536 / 0.1) ** 2))
-    assert labels_needed(0.999) < labels_needed(0.5)
-    assert LEVEL == 0.90
 
 
 @pytest.mark.parametrize("per_node", [False, True])

@@ -10,7 +10,6 @@ from tests.helpers import answering, block_model, raises
 from graphtemper import recalibrate, shifts
 from graphtemper.errors import MissingExtraError
 from graphtemper.recalibration.applied import probabilities_at
-from graphtemper.recalibration.labels.few_labels import Labels
 
 
 @pytest.fixture(scope="module")
@@ -49,22 +48,6 @@ def test_apply_refuses_what_are_no_logits(result, logits):
         result.apply(logits)
 
 
-def test_predictions_are_those_of_the_model(result, model, target):
-    assert (result.predictions == np.asarray(model(target)).argmax(axis=1)).all()
-
-
-def test_the_repr_is_short_and_says_what_matters(result, per_node):
-    for item in (result, per_node):
-        text = repr(item)
-        assert len(text) < 400
-        assert item.verdict in text
-        assert f"{item.accuracy.value:.3f}" in text
-        assert item.reasons[0].code in text
-    many = answering(result, reasons=result.reasons * 30)
-    assert len(repr(many)) < 400
-    assert len(repr(result.accuracy)) < 400
-
-
 def test_the_summary_holds_verdict_numbers_and_reasons(result, per_node):
     text = result.summary()
     assert text.splitlines()[0] == f"Verdict: {result.verdict}"
@@ -74,26 +57,6 @@ def test_the_summary_holds_verdict_numbers_and_reasons(result, per_node):
     for width in (60, 80, 120):
         assert max(map(len, result.summary(width).splitlines())) <= width
     assert "per node" in per_node.summary()
-
-
-@pytest.mark.parametrize("verdict", ["trust", "caution", "abstain"])
-def test_the_summary_ends_with_what_to_type(result, verdict):
-    last = " ".join(answering(result, verdict=verdict).summary().split()).rpartition("- ")[2]
-    assert ("suggest_labels(result, 50)" in last) == (verdict != "trust")
-    assert ("card.learn(model, " in last) == (verdict != "trust")
-
-
-def test_in_a_shell_the_summary_ends_with_a_command(result):
-    summary = answering(result, verdict="caution").summary(command="graphtemper label a.npz")
-    assert summary.endswith("\nNext: graphtemper label a.npz")
-    assert "Next" not in answering(result, verdict="trust").summary(command="graphtemper label")
-
-
-def test_the_next_sample_has_more_nodes_than_the_labels(result):
-    some, every = (Labels(rows, rows * 0) for rows in (np.arange(30), np.arange(len(result.nodes))))
-    asked = replace(answering(result, verdict="caution"), labels=some)
-    assert "suggest_labels(result, 80)" in " ".join(asked.summary().split())
-    assert "suggest_labels" not in replace(asked, labels=every).summary()
 
 
 def test_notebooks_show_a_table_and_a_picture(result, monkeypatch):
@@ -134,12 +97,6 @@ def test_a_frame_has_one_row_per_node(per_node, result):
     columns = [f"probability_{k}" for k in range(3)]
     assert (frame[columns].to_numpy() == per_node.probabilities).all()
     assert "temperature" not in result.to_frame()
-
-
-def test_a_frame_without_pandas_says_what_to_install(result, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError):
-        result.to_frame()
 
 
 def test_a_result_is_no_dictionary_and_says_so(result):

@@ -1,5 +1,7 @@
 """The share drift that column means allow, against true changes of the shares."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -45,6 +47,21 @@ def test_the_drift_is_the_change_of_the_shares_where_only_they_change():
         drift = _drift(baseline, _population(share, 2), std)
         assert drift == pytest.approx(share - 0.2, abs=0.03)
     assert _drift(baseline, _population(0.9, 3), std) == LARGEST_DRIFT
+
+
+def test_nodes_without_a_label_are_the_source_as_well():
+    source = _population(0.3, 1)
+    x = source.features.copy()
+    strange = np.arange(N) >= 0.92 * N  # 8 % of the nodes, and without labels
+    x[strange] += 0.5
+    graph = source.replace(features=x, labels=np.where(strange, -1, source.labels))
+    std, rows = x.std(axis=0).astype(np.float64), np.flatnonzero(~strange)
+    given = graph, rows, source.labels[rows], source.labels[rows], 2, std
+    baseline = DriftBaseline.measure(*given)
+    assert _drift(replace(baseline, apart=None), graph, std) > 0.03
+    assert _drift(baseline, graph, std) < 0.01
+    assert baseline.drift(*column_moments(x[rows]), rows.size, std) < 0.01
+    assert _drift(baseline, graph.replace(features=x + 0.2), std) > 0.1
 
 
 def test_the_recalls_of_a_constant_prediction():

@@ -24,6 +24,9 @@ MODULES = {
     "class_shares": "trials.class_share_shifts",
     "per_node": "trials.per_node_temperatures",
     "monitoring": "trials.monitoring",
+    "card_attacks": "trials.card_attacks",
+    "calibrators_in_distribution": "gats.protocol",
+    "cf_gnn_sets": "gats.set_sizes",
 }
 
 

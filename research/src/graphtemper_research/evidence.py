@@ -68,9 +68,9 @@ def _figure(name: str) -> Job:
     return Job(f"paper-{name}", command, (name,), (paper.FIGURES[name],))
 
 
-def _module(name: str, result: str, code: str = "") -> Job:
+def _module(name: str, result: str) -> Job:
     module = f"graphtemper_research.{name}"
-    return Job(result, ("-m", module, OUT), (result,), (module + code,))
+    return Job(result, ("-m", module, OUT), (result,), (module,))
 
 
 # Of each kind, the longest first.
@@ -93,10 +93,10 @@ JOBS = (
     _bench("paper-setting", "paper_setting"),
     _bench("controls", "controls"),
     _bench("monitoring", "monitoring"),
-    _module("gats", "calibrators_in_distribution", ".protocol"),
+    _bench("card-attacks", "card_attacks"),
+    _bench("in-distribution", "calibrators_in_distribution", "cf_gnn_sets", folder=""),
     *map(_figure, sorted(paper.FIGURES, key=lambda n: n not in ("real", "sweep", "rewiring"))),
     _module("trials.private_cards", "private_cards"),
-    _module("gats.set_sizes", "cf_gnn_sets"),
     _module("sentinels", "sentinels"),
 )
 APART = {

@@ -336,32 +336,6 @@ def _raise_bad_row(block: NDArray[Any], first_row: int) -> None:
     raise errors.range(f"{name} sums to {values.sum():g} instead of 1; {advice}.")
 
 
-def check_shares(values: ArrayLike, name: str, classes: int) -> FloatArray:
-    """Return one share per class, (K,), divided by their sum."""
-    shares = as_array(values, name)
-    if shares.shape != (classes,):
-        raise errors.shape(
-            f"{name} must have shape ({classes},), one per class, not {shares.shape}."
-        )
-    return check_masses(shares, name, "divide by the sum")
-
-
-def check_masses(values: NDArray[np.generic], name: str, advice: str) -> FloatArray:
-    """Return non-negative finite numbers that sum to 1 up to rounding, divided by their sum."""
-    if values.dtype.kind not in "fiub":
-        raise errors.wrong_type(f"{name} must hold real numbers, but its type is {values.dtype}.")
-    masses = values.astype(np.float64)
-    if not np.isfinite(masses).all():
-        raise errors.not_finite(
-            f"{name} holds {masses[~np.isfinite(masses)][0]}; it must be finite."
-        )
-    if masses.min() < 0.0:
-        raise errors.range(f"{name} holds {masses.min():g}; it must not be negative.")
-    if not abs(masses.sum() - 1.0) <= SUM_TOLERANCE:
-        raise errors.range(f"{name} sums to {masses.sum():g} instead of 1; {advice}.")
-    return np.asarray(masses / masses.sum())
-
-
 def finite(name: str, value: ArrayLike) -> FloatArray:
     """Real numbers without NaN or infinity."""
     try:

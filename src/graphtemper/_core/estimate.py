@@ -15,6 +15,7 @@ TAILS = 4.0
 """Degrees of freedom of a density."""
 # The 95 % quantile of a Student t with 4 degrees of freedom and scale 1.
 _T_QUANTILE = 2.1318467863266495
+_T_CONSTANT = float(np.log(3.0 / 8.0))
 # Log-odds beyond this are an accuracy of 0 or 1 in float64.
 _FAR = 40.0
 # Grid points at the density's own scale, and points between the ends.
@@ -76,9 +77,12 @@ class Estimate:
         return 0.5 * (self.high - self.low)
 
     def log_density(self, log_odds: FloatArray) -> FloatArray:
-        """Return the logarithm of the density of the log-odds, up to a constant."""
-        square = ((log_odds - self.centre) / (self.deviation * DEVIATIONS / _T_QUANTILE)) ** 2
-        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS))
+        """Return the logarithm of the density of the log-odds."""
+        scale = self.deviation * DEVIATIONS / _T_QUANTILE
+        square = ((log_odds - self.centre) / scale) ** 2
+        return np.asarray(
+            _T_CONSTANT - np.log(scale) - 0.5 * (TAILS + 1.0) * np.log1p(square / TAILS)
+        )
 
     def quantiles(self, shares: FloatArray) -> FloatArray:
         """Return quantiles of the log-odds.

@@ -1,10 +1,10 @@
 """Roots of increasing functions, and log-odds.
 
-The solvers take steps of Newton or Halley inside a bracket that shrinks. There are two of them
-because the temperature has two natural axes. `bounded_root` works on log(1/T), where all T are
-positive, and takes third-order steps: 3 to 4 evaluations, each a pass over all logits, where
-Newton's method needs 5 to 6. `increasing_root` works on 1/T itself, which the theory needs because
-a population that is wrong more often than right has a negative optimum.
+There are two solvers because the temperature has two natural axes. `bounded_root` works on
+log(1/T), where all T are positive, and takes third-order steps inside a bracket that shrinks: 3 to
+4 evaluations, each a pass over all logits, where Newton's method needs 5 to 6. `increasing_root`
+works on 1/T itself, which the theory needs because a population that is wrong more often than right
+has a negative optimum.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
 from graphtemper._core.checks import FloatArray
@@ -27,47 +28,22 @@ _LARGEST = 1e12
 MAX_STEPS = 200
 
 
-def increasing_root(
-    evaluate: Callable[[float], tuple[float, float]], start: float, *, tolerance: float = 1e-12
-) -> float:
-    """Return the root of an increasing function given as value and derivative.
+def increasing_root(evaluate: Callable[[float], float], unit: float) -> float:
+    """Return the root of an increasing function to a relative error of about 1e-12.
 
-    Newton's step is taken while it stays inside the bracket, bisection otherwise, so the iteration
-    cannot diverge; ``start`` also sets the unit of the tolerance. Without a root (the
-    loss keeps falling) it raises `NotIdentifiableError`.
+    Steps of growing length, from ``unit`` on, find the change of sign. Without a root (the loss
+    keeps falling) it raises `NotIdentifiableError`.
     """
-    low, high = -np.inf, np.inf
-    unit = abs(start) or 1.0
-    point, reach = start, unit
-    for iteration in range(MAX_STEPS):
-        value, derivative = evaluate(point)
-        if value == 0.0:
-            return point
-        if value > 0.0:
-            high = point
-        else:
-            low = point
-        step = -value / derivative if derivative > 0.0 else np.inf
-        proposal = point + step
-        # Where the function decays exponentially, Newton's steps are short and of equal length.
-        slow = iteration > 10 and iteration % 4 == 0
-        if abs(step) <= tolerance * max(abs(point), 1e-8 * unit):
-            return proposal
-        if np.isfinite(low) and np.isfinite(high):
-            if slow or not low < proposal < high:
-                proposal = 0.5 * (low + high)
-        elif slow or abs(step) > reach:
-            # One side is still open: walk there, twice as far each time, until the sign changes.
-            proposal = point - np.copysign(reach, value)
-            reach *= 2.0
-        if abs(proposal - point) <= tolerance * max(abs(point), 1e-8 * unit):
-            return proposal
-        if abs(proposal) > _LARGEST * unit:
-            break
-        point = proposal
-    raise NotIdentifiableError(
-        "No finite temperature minimises the NLL: the loss keeps falling as the scale grows."
-    )
+    low, high, stride = 0.0, 0.0, unit
+    while (above := evaluate(low) > 0.0) or evaluate(high) < 0.0:
+        if stride > _LARGEST * unit:
+            raise NotIdentifiableError(
+                "No finite temperature minimises the NLL: the loss keeps falling as the scale "
+                "grows."
+            )
+        low, high = (low - stride, low) if above else (high, high + stride)
+        stride *= 2.0
+    return low if low == high else float(brentq(evaluate, low, high, xtol=1e-14 * unit))
 
 
 def binary_scale(values: Floats, posterior: Floats | float, weights: Floats) -> float:
@@ -76,16 +52,13 @@ def binary_scale(values: Floats, posterior: Floats | float, weights: Floats) -> 
     The first-order condition is sum w x (sigmoid(s x) - q) = 0, increasing in s.
     """
 
-    def condition(scale: float) -> tuple[float, float]:
+    def condition(scale: float) -> float:
         # p - q as (1 - q) p - q (1 - p): where nearly all labels are 1, p - 1 would be rounding.
         right, wrong = expit(scale * values), expit(-scale * values)
-        first = weights * values
-        gradient = float(np.dot(first, (1.0 - posterior) * right - posterior * wrong))
-        curvature = float(np.dot(first * values, right * wrong))
-        return gradient, curvature
+        return float(np.dot(weights * values, (1.0 - posterior) * right - posterior * wrong))
 
     spread = float(np.dot(weights, values**2) / np.sum(weights))
-    return increasing_root(condition, 0.0 if spread == 0.0 else 0.5 / np.sqrt(spread))
+    return increasing_root(condition, 1.0 if spread == 0.0 else 0.5 / np.sqrt(spread))
 
 
 class Derivatives(NamedTuple):

@@ -37,3 +37,16 @@ def natural_key(name: str) -> list[tuple[int, str]]:
     """
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def temperature_text(value: float, digits: int = 3) -> str:
+    """Return a temperature as people read it, by a bound where only its side means anything.
+
+    Examples
+    --------
+    >>> [temperature_text(value) for value in (1.2345, 3e7, 0.0004)]
+    ['1.23', 'above 100', 'below 0.01']
+    """
+    if value > 100.0:
+        return "above 100"
+    return f"{value:.{digits}g}" if value >= 0.01 else "below 0.01"

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, TypeVar
 
 import numpy as np
@@ -110,22 +110,43 @@ def one_blas_thread(also_openmp: bool = True) -> Iterator[None]:
     """
     api = None if also_openmp else "blas"
     with _limits_lock:
-        count, limits = _limits.get(api, (0, None))
+        holders, limits = _limits.get(api, ([], None))
         if limits is None:
             threadpoolctl = importlib.import_module("threadpoolctl")  # untyped
             limits = threadpoolctl.threadpool_limits(1, api)
-        _limits[api] = count + 1, limits
+        _limits[api] = [*holders, get_ident()], limits
     try:
         yield
     finally:
         with _limits_lock:
-            count, limits = _limits.pop(api)
-            if count > 1:
-                _limits[api] = count - 1, limits
-            else:
-                limits.restore_original_limits()
+            _release(api, _limits[api][0].index(get_ident()))
 
 
-# Number of calls that hold each limit on threads, and the limit it replaced.
-_limits: dict[str | None, tuple[int, Any]] = {}
+def _release(api: str | None, place: int) -> None:
+    """Take a holder from a limit, and lift the limit with its last one."""
+    holders, limits = _limits.pop(api)
+    del holders[place]
+    if holders:
+        _limits[api] = holders, limits
+    else:
+        limits.restore_original_limits()
+
+
+def _forked() -> None:
+    """Forget the holders that a forked child does not have: all threads but the one that forked."""
+    _limits_lock.release()
+    for api, (holders, _) in list(_limits.items()):
+        for place in reversed([x for x, holder in enumerate(holders) if holder != get_ident()]):
+            _release(api, place)
+
+
+# The threads that hold each limit, one entry per call, and the limit that was replaced.
+_limits: dict[str | None, tuple[list[int], Any]] = {}
+# Held for moments, and by the thread that forks while it does, so that no child begins without it.
 _limits_lock = Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_limits_lock.acquire,
+        after_in_parent=_limits_lock.release,
+        after_in_child=_forked,
+    )

@@ -181,6 +181,39 @@ class AtlasPoint:
     temperature: float
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Accuracy of the source where links carry no signal, for two reasons.
+
+    With all features ``shuffled`` among the nodes they belong to other nodes; with all edges
+    ``rewired`` the neighbours do. No unlabelled signal tells one from the other. None where it was
+    not measured.
+    """
+
+    shuffled: float | None = None
+    rewired: float | None = None
+
+    @property
+    def known(self) -> tuple[float, ...]:
+        """The accuracies that were measured."""
+        return tuple(x for x in (self.shuffled, self.rewired) if x is not None)
+
+    def without(self, family: str) -> Ends:
+        """Return the ends that do not belong to a family of shifts."""
+        return replace(self, **{k: None for k, end in _ENDS.items() if family in end.families})
+
+
+UNKNOWN_ENDS = Ends()
+_ENDS = {"shuffled": families.shuffle(1.0), "rewired": families.rewire(1.0)}
+
+
+def ends_of(graph: Graph, exclude: Collection[str]) -> dict[str, Shift]:
+    """Return the shifts whose accuracies are `Ends`, without families that are left out."""
+    if not graph.num_edges:
+        return {}
+    return {name: shift for name, shift in _ENDS.items() if shift.families.isdisjoint(exclude)}
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """The labelled source: a frozen model, a graph, labelled nodes, and how to measure them.
@@ -221,8 +254,7 @@ class Source:
         The few labelled nodes with it are those that node temperatures are learned from.
         """
         observation = self.observe(shift)
-        size = self.labels.size
-        part = stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
+        part = self._scored(observation)
         labels = self.labels[part]
         point = AtlasPoint(
             shift=repr(shift),
@@ -233,6 +265,20 @@ class Source:
             / self.probe.temperature,
         )
         return point, NodeRows.draw(observation, self.labels, self.probe)
+
+    def ends(self, shifts: Mapping[str, Shift]) -> Ends:
+        """Return the accuracies under the shifts of `ends_of`, a pass of the model for each."""
+        found = {}
+        for name, shift in shifts.items():
+            observation = self.observe(shift)
+            part = self._scored(observation)
+            found[name] = float((observation.predictions[part] == self.labels[part]).mean())
+        return Ends(**found)
+
+    def _scored(self, observation: Observation) -> NDArray[np.int64]:
+        """Return the places of the secret two thirds of the nodes that a shift is scored on."""
+        size = self.labels.size
+        return stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
 
     def _signals(self, observation: Observation) -> dict[str, float]:
         """Return the signals, corrected for the splits that the atlas does not measure."""

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.reproducible import stream
-from graphtemper.card import atlas
+from graphtemper.card import atlas, suspicions
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
 from graphtemper.card.budget import Budget, Spending
-from graphtemper.card.class_profile import FEWEST, MOST_CLASSES
+from graphtemper.card.class_profile import MOST_CLASSES
 from graphtemper.card.environments import (
     LabelledGraph,
     check,
@@ -33,7 +33,13 @@ from graphtemper.card.environments import (
 from graphtemper.card.format import check_size
 from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
-from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
+from graphtemper.card.privacy import (
+    check_epsilon,
+    pooled_moments,
+    pooled_recalls,
+    private_labels,
+    secret_seed,
+)
 from graphtemper.card.response import Fitted, fit_atlas
 from graphtemper.errors import GraphTemperWarning
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
@@ -65,8 +71,8 @@ class Plan:
         The source, and the labels of its labelled nodes; randomised if the card is private.
     observation
         The model on the source at the labelled nodes.
-    shifts
-        The shifts of the atlas.
+    shifts, ends
+        The shifts of the atlas, and those after which links carry no signal.
     budget
         How forward passes are spent.
     counted
@@ -84,6 +90,7 @@ class Plan:
     labels: NDArray[np.int64]
     observation: Observation
     shifts: list[Shift]
+    ends: dict[str, Shift]
     budget: Spending
     counted: bool
     secret: int
@@ -132,10 +139,12 @@ def plan(
     passes, recorded = _recognised(predictor, graph)
     observation = Observation(predictor, graph, rows, seed=seed, logits=compared)
     _check_classes(observation, len(planned), others)
+    suspicions.warn(_suspicions(graph, observation, labels))
     if privacy is not None:  # nothing below these lines reads a given label
         graph = _with_private_labels(graph, observation, privacy)
         rows, labels = select_labelled(graph, rows)
-    checks = int(compared is not None) + 2 * int(recorded is None)
+    ends = atlas.ends_of(graph, exclude)
+    checks = int(compared is not None) + 2 * int(recorded is None) + len(ends)
     allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
     spent = _spend(allowed, planned, observation, len(others), checks)
     return Plan(
@@ -144,6 +153,7 @@ def plan(
         labels,
         observation,
         planned[: spent.shifts],
+        ends,
         spent,
         counted=not passes.cheap or allowed is not None,
         secret=secret_seed(seed, rows, labels),
@@ -188,6 +198,32 @@ def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np
             f"{rows.size}."
         )
     return rows, labels
+
+
+def _suspicions(graph: Graph, observation: Observation, labels: NDArray[np.int64]) -> Iterator[str]:
+    """Say where the card's nodes or labels do not look like those of a fair test."""
+    rows, predictions = observation.nodes, observation.predictions
+    found = list(suspicions.of_labels(predictions, labels, observation.num_classes, "the source"))
+    yield from found
+    if found:  # wrong labels are wrong everywhere
+        return
+    masks = graph.train_masks
+    trained = int(masks[0][rows].sum()) if masks is not None and len(masks) == 1 else 0
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    every = graph.labelled
+    right = observation.all_logits[every].argmax(axis=1) == graph.labels[every]
+    here = np.isin(every, rows)
+    if trained:
+        yield (
+            f"{trained} of the card's {rows.size} nodes are in the graph's training mask; a card "
+            "needs nodes that the model was not trained on, where it is as good as elsewhere."
+        )
+    elif suspicions.much_better(right, graph.labels[every], here):
+        yield (
+            f"the model is right at {right[here].mean():.1%} of the card's nodes and at "
+            f"{right[~here].mean():.1%} of the other labelled ones; if it was trained on the "
+            "card's nodes, pass the others (nodes=, --nodes)."
+        )
 
 
 def _recognised(predictor: Predictor, graph: Graph) -> tuple[Passes, FloatArray | None]:
@@ -277,8 +313,7 @@ def measure(plan: Plan) -> Measured:
     given = plan.predictor, classed, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes
     population = DriftBaseline.measure(graph, nodes, labels, predictions, classes, probe.column_std)
-    small = np.bincount(labels, minlength=classes) < FEWEST
-    population = replace(population, recalls=np.where(small, accuracy, population.recalls))
+    population = replace(population, recalls=pooled_recalls(labels, predictions, classes))
     return Measured(
         observation,
         logits,
@@ -296,32 +331,24 @@ def _with_second_opinion(
     """Return the probe with a second opinion, and how often the model agrees with it.
 
     It is fitted to labelled nodes that the card does not score, as those that the model was trained
-    on. Without enough of these it is fitted to the card's own, and agreement is measured with two
-    others, each fitted to one half of the nodes and asked about the other half.
+    on: whoever knew the labels of the card could repeat its secret draws. Without enough of these
+    there is none.
     """
-    graph, nodes, labels = plan.graph, plan.observation.nodes, plan.labels
+    graph, nodes = plan.graph, plan.observation.nodes
     classes = plan.observation.num_classes
-    if classes > MOST_CLASSES:  # the coefficients would fill the card
-        return probe, None
-    columns = sketch_weights(probe.column_std, probe.seed)
-    sums = project(graph.features, columns)
     others = np.setdiff1d(graph.labelled, nodes)
-    if others.size >= FEWEST_NODES:
-        assert graph.labels is not None
-        opinion = SecondOpinion.fit(sums[others], graph.labels[others], classes)
-        agree = opinion.scores(sums[nodes]).argmax(axis=1) == predictions
-    else:
-        opinion = SecondOpinion.fit(sums[nodes], labels, classes)
-        halves = np.array_split(np.arange(nodes.size), 2)
-        agree = np.concatenate(
-            [
-                SecondOpinion.fit(sums[nodes[fitted]], labels[fitted], classes)
-                .scores(sums[nodes[asked]])
-                .argmax(axis=1)
-                == predictions[asked]
-                for asked, fitted in (halves, halves[::-1])
-            ]
-        )
+    if classes > MOST_CLASSES or not others.size:  # the coefficients would fill the card
+        return probe, None
+    assert graph.labels is not None
+    # Nobody knows which two thirds are fitted, and so what the equations of the optimum are about.
+    draws = stream(plan.secret, "labels of the second opinion").permutation(others)
+    others = np.sort(draws[: 2 * others.size // 3])
+    sums = project(graph.features, sketch_weights(probe.column_std, probe.seed))
+    expected = plan.observation.all_predictions[others]
+    opinion = SecondOpinion.hiding(sums[others], graph.labels[others], expected, classes)
+    if opinion is None:
+        return probe, None
+    agree = opinion.scores(sums[nodes]).argmax(axis=1) == predictions
     return replace(probe, second=opinion), float(agree.mean())
 
 

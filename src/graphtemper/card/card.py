@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,11 +19,20 @@ from numpy.typing import ArrayLike
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import read_bytes
 from graphtemper.card import build as building
 from graphtemper.card import environments as labelled
-from graphtemper.card.atlas import COMPOSITIONS, AtlasNodes, AtlasPoint, Progress, Shifts
+from graphtemper.card.atlas import (
+    COMPOSITIONS,
+    UNKNOWN_ENDS,
+    AtlasNodes,
+    AtlasPoint,
+    Ends,
+    Progress,
+    Shifts,
+)
 from graphtemper.card.budget import Budget
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.environments import Environment, LabelledGraph
@@ -102,6 +110,8 @@ class SourceCard:
     columns
         Moments of the feature columns and counts of edges, for what has changed; no privacy of
         labels covers them. None in a card of an earlier version.
+    ends
+        Accuracies of the source where links carry no signal.
     atlas_nodes
         In memory only: what `without` fits node responses to.
     """
@@ -124,6 +134,7 @@ class SourceCard:
     passes: int | None = None
     privacy: float | None = None
     columns: Baseline | None = None
+    ends: Ends = UNKNOWN_ENDS
     atlas_nodes: AtlasNodes | None = None
 
     def __post_init__(self) -> None:
@@ -214,6 +225,7 @@ class SourceCard:
         with plan.running(progress) as report:
             source = building.measure(plan)
             atlas, atlas_nodes = building.survey(plan, source, report)
+            ends = source.source.ends(plan.ends)
         fitted = building.fit(atlas, source.reference, plan.labels.size, atlas_nodes)
         size, classes = plan.labels.size, source.observation.num_classes
         counted = effective_nodes(size, source.reference.accuracy, classes, privacy)
@@ -235,6 +247,7 @@ class SourceCard:
             passes=plan.budget.passes if plan.counted else None,
             privacy=privacy,
             columns=source.columns,
+            ends=ends,
             atlas_nodes=atlas_nodes,
         )
         card = card._shortened()
@@ -344,7 +357,8 @@ class SourceCard:
         atlas = tuple(item for item in self.atlas if family not in item.families)
         fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
         excluded = tuple(sorted({*self.excluded, family}))
-        return replace(self, atlas=atlas, excluded=excluded, **fitted._asdict())
+        ends = self.ends.without(family)
+        return replace(self, atlas=atlas, excluded=excluded, ends=ends, **fitted._asdict())
 
     @property
     def temperature(self) -> float:

@@ -34,7 +34,8 @@ class ClassProfile:
     target's cells are a mixture of them, and since there are more cells than classes this can be
     tested (`shares_fit`). The column of a class with few nodes is the mean size of such classes
     times the usual column, in which its own cells take the place of those of other classes; their
-    bias is the mean of such classes too.
+    bias is the mean of such classes too. Counts below `FEWEST` say too much of single nodes: their
+    sum is kept and shared out as the calibrated probabilities of the nodes in the cells expect.
 
     A temperature makes confidence right on average but not the probabilities of each class, and an
     error of one class grows with its share. So the profile also has a bias per class, and the slope
@@ -79,8 +80,13 @@ class ClassProfile:
         np.add.at(counts, (_cells(logits, confidence, edges), labels), 1.0)
         small = counts.sum(axis=0) < FEWEST
         if small.any():
-            counts = _pooled(counts, small)
             biases[small] = biases[small].mean()
+        expected = np.zeros_like(counts)
+        p = temperatures.apply(slope * logits + biases)
+        np.add.at(expected, _cells(logits, confidence, edges), p)
+        if small.any():
+            counts = _pooled(counts, small)
+        counts = _shared_out(counts, expected, ~small)
         return cls(counts, edges, slope, biases)
 
     @classmethod
@@ -130,6 +136,24 @@ def _pooled(counts: FloatArray, small: NDArray[np.bool_]) -> FloatArray:
     usual = np.where(np.eye(classes, dtype=bool)[:, None, :], right[:, None], wrong[:, None])
     usual = usual.reshape(counts.shape) / counts.sum()
     return np.where(small, sizes[small].mean() * usual, counts)
+
+
+def _shared_out(counts: FloatArray, expected: FloatArray, shown: NDArray[np.bool_]) -> FloatArray:
+    """Return counts in which those below `FEWEST` of some classes are shared out as expected.
+
+    The thirds of one predicted and one true class share theirs if they have enough together, and
+    all others share the rest.
+    """
+    classes = counts.shape[1]
+    table, likely = counts.reshape(classes, THIRDS, classes), expected.reshape(-1, THIRDS, classes)
+    few = (table < FEWEST) & shown
+    own, usual = (np.where(few, x, 0.0).sum(axis=1, keepdims=True) for x in (table, likely))
+    together = few & (own >= FEWEST)
+    found = np.where(together, likely * own / np.maximum(usual, 1e-12), table)
+    rest = few & ~together
+    if rest.any():
+        found[rest] = likely[rest] * table[rest].sum() / max(likely[rest].sum(), 1e-12)
+    return np.asarray(found.reshape(counts.shape))
 
 
 def fit_biases(

@@ -8,8 +8,7 @@ the next environment is in `graphtemper.card.random_effects`.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
@@ -21,13 +20,13 @@ from graphtemper import errors, temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
-from graphtemper.card import earlier
+from graphtemper.card import earlier, suspicions
 from graphtemper.card.class_profile import FEWEST, fit_biases
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import InputError
 from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
@@ -144,6 +143,7 @@ def measure(
                 "earlier labels would not be private; learn from them with a card without privacy."
             )
     observation = Observation(predictor, graph, rows, seed=probe.seed)
+    suspicions.warn(_suspicions(observation, labels, graph.train_masks, reference.accuracy, name))
     if privacy is not None:
         assert graph.labels is not None  # `check` refuses a graph without
         labels = private_labels(observation.all_logits, graph.labels, rows, privacy)[rows]
@@ -175,13 +175,39 @@ def measure(
     )
 
 
+def _suspicions(
+    observation: Observation,
+    labels: NDArray[np.int64],
+    masks: NDArray[np.bool_] | None,
+    accuracy: float,
+    name: str,
+) -> Iterator[str]:
+    """Say what does not look like labelled nodes that the model was not trained on.
+
+    A training mask alone is no sign: it may be that of another model. The model's own training
+    nodes are those where it is right more often than at the others, or than at the source.
+    """
+    right, where = observation.predictions == labels, f"environment {name!r}"
+    yield from suspicions.of_labels(observation.predictions, labels, observation.num_classes, where)
+    if masks is None or len(masks) != 1:
+        return
+    here, classes = masks[0][observation.nodes], labels
+    trained = right[here]
+    if here.all():  # then with the source, as if of as many nodes
+        right = np.append(right, np.arange(right.size) < accuracy * right.size)
+        here, classes = np.arange(right.size) < here.size, np.zeros(right.size, np.int64)
+    if suspicions.much_better(right, classes, here):
+        yield (
+            f"environment {name!r} contains {trained.size} nodes of its graph's training mask, and "
+            f"the model is right at {trained.mean():.1%} of them; if it was trained on them, leave "
+            "them out: there it looks better than elsewhere."
+        )
+
+
 def check(
     num_classes: int, graph: Graph, nodes: Nodes, name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the labelled nodes of an environment and their labels, if a card can learn from them.
-
-    Nodes of the graph's training mask give a warning: the model may have been trained on them.
-    """
+    """Return the labelled nodes that a card can learn from, and their labels."""
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
         raise errors.too_few(
@@ -196,16 +222,6 @@ def check(
             f"environment {name!r} has labels of class {unknown[0]} but the card is for "
             f"{num_classes} classes; number its classes as at the source."
         )
-    if graph.train_masks is not None and len(graph.train_masks) == 1:
-        trained = int(graph.train_masks[0][rows].sum())
-        if trained:
-            warnings.warn(
-                f"environment {name!r} contains {trained} nodes of its graph's training mask; if "
-                "the model was trained on them, leave them out: there it looks better than "
-                "elsewhere.",
-                GraphTemperWarning,
-                stacklevel=4,
-            )
     return rows, labels
 
 

@@ -29,11 +29,13 @@ from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import InputError, VersionError
+from graphtemper.signals import drift
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
 Card = TypeVar("Card")
-SCHEMA = "graphtemper.card/6"
+SCHEMA, OLDER = "graphtemper.card/7", ("graphtemper.card/6",)
+"""The schema that is written, and older ones that are read as well."""
 MAX_BYTES = 100_000
 """Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
@@ -56,8 +58,8 @@ class Storage(NamedTuple):
     read: Callable[[Any, int], FloatArray]
 
 
-def _listed(array: FloatArray) -> Any:
-    digits = _DIGITS if array.size < _MANY else _FEWER_DIGITS
+def _listed(array: FloatArray, most: int = _DIGITS) -> Any:
+    digits = most if array.size < _MANY else _FEWER_DIGITS
     rounded = [float(f"{value:.{digits}g}") for value in array.ravel().tolist()]
     if digits == _FEWER_DIGITS:  # counts of nodes in large matrices are whole
         rounded = [int(x) if x.is_integer() and abs(x) < 1e8 else x for x in rounded]
@@ -104,6 +106,7 @@ def _unpacked_logs(text: Any, classes: int) -> FloatArray:
 
 
 LISTED = Storage(_listed, _unlisted)
+FEWER = Storage(partial(_listed, most=_FEWER_DIGITS), _unlisted)
 TRIANGLE = Storage(_halved, _mirrored)
 # Of what there may be many, a thousandth is precise enough.
 HALF_LOGS = Storage(_packed_logs, _unpacked_logs)
@@ -186,6 +189,7 @@ _EVIDENCE = {
 # Rules by the name of a field; weights act on log T, and origins are logarithms.
 _OF_NAME: dict[str, Rule] = {
     **dict.fromkeys(("accuracy", "edge_share", "recalls", "edges"), Rule(0.0, 1.0)),
+    **dict.fromkeys(("shuffled", "rewired"), Rule(0.0, 1.0)),
     **dict.fromkeys(("noise_level", "error", "counts"), Rule(0.0, 1e8)),
     **dict.fromkeys(("linear", "smooth", "length", "noise", "scale"), Rule(1e-12, 1e9)),
     **dict.fromkeys(("separation", "slope"), Rule(1e-6, 1e6)),
@@ -208,16 +212,25 @@ def _each(name: str) -> tuple[str, str]:
 
 
 _OF_PATH: dict[str, Rule] = {
-    "fingerprint": Rule(shape=(None, "K")),
+    "fingerprint": Rule(shape=(None, "K"), storage=FEWER),  # recognised by three digits
     "probe.column_std": Rule(0.0, 1e50, ("F",), HALF_LOGS),
-    "probe.second.weights": Rule(shape=(SKETCH + 1, "K"), storage=HALF_ROWS),
+    "probe.second.weights": Rule(
+        shape=(None, "K"),
+        storage=HALF_ROWS,
+        holds=lambda values: 2 <= len(values) <= SKETCH + 1,
+        expected=f"coefficients of at most {SKETCH} sums",
+    ),
     **{
         f"reference.evidence.{name}": replace(_EVIDENCE[item.kind], low=item.low, high=item.high)
         for name, item in Evidence.declared().items()
     },
     "reference.moments.offsets": Rule(shape=("K", "K")),
     "population.recalls": Rule(0.0, 1.0, ("K",)),
-    "population.sketch": Rule(holds=lambda values: values.size > 0, expected="numbers"),
+    "population.sketch": Rule(
+        holds=lambda values: 0 < values.size <= drift.SKETCH_SIZE,
+        expected=f"at most {drift.SKETCH_SIZE} numbers",
+    ),
+    "population.apart": Rule(storage=HALF),
     "class_profile.counts": Rule(0.0, 1e8, ("3K", "K")),
     "class_profile.edges": Rule(0.0, 1.0, (THIRDS - 1,)),
     "responses": Rule(holds=_are_responses, expected="readable signals, each listed once"),
@@ -364,12 +377,13 @@ def from_json(text: str, kind: type[Card]) -> Card:
     schema = _parsed(str, _member(content, "", "schema"), "schema", 0)
     if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
         raise errors.content(f"this is a file of {schema!r}, not a source card.")
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, *OLDER):
         raise VersionError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)
-    content.setdefault("columns", None)  # older cards have none
+    if schema in OLDER:
+        _complete(content)
     classes = _parsed(int, _member(content, "", "num_classes"), "num_classes", 0)
     if not 2 <= classes <= MAX_BYTES:
         raise _odd("num_classes", f"between 2 and {MAX_BYTES}")
@@ -377,6 +391,14 @@ def from_json(text: str, kind: type[Card]) -> Card:
         raise _odd("signals", f"{len(_EVERY)} signals in the order of this version")
     card: Card = _parsed(kind, content, "", classes)
     return card
+
+
+def _complete(content: dict[str, Any]) -> None:
+    """Add the fields that an older card lacks, as a card has them where nothing was measured."""
+    content.setdefault("columns", None)
+    content.setdefault("ends", {"shuffled": None, "rewired": None})
+    if isinstance(content.get("population"), dict):
+        content["population"].setdefault("apart", None)
 
 
 _hints = cache(get_type_hints)

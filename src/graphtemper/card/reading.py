@@ -7,26 +7,40 @@ classes mean may have changed. The smallest rule that held on families left out 
 is as right as its confidence at the source temperature says, or as its agreement with a second
 opinion (`graphtemper.signals.second_opinion`) says if that is less,
 
-.. math:: \hat\eta = (1 - u)\,m + u\,\min(c, r), \qquad
-          \mathrm{Var} = (1 - u)\,v + u\,\tau^2,
+.. math:: \hat\eta = (1 - u)\,m + u\,\big(\min(c, r) - \beta\,d\big), \qquad
+          d = \max(\min(c, r) - s,\, 0), \qquad
+          \mathrm{Var} = (1 - u)\,v + u\,\big(\tau^2 + (\beta\,d)^2\big),
 
 in log-odds, with u between 0 and 1 for whether column means have moved, m and v the centre and the
-variance by the atlas, c mean confidence and r the second opinion's estimate. The deviation
-:math:`\tau = 0.6` is the one number; it is that of natural families around the rule. Without a
-second opinion, c minus the usual over-confidence of 0.36 takes the place of the minimum. The same
-variance is added for a target that is unlike all shifts of the atlas.
+variance by the atlas, c mean confidence, r the second opinion's estimate and s the accuracy at the
+source. A model seldom gets better where its features moved, so of a *rise* d above the source the
+share :math:`\beta = 0.75` is taken back, and is a further deviation: confidence beyond anything
+seen gives a wide interval, not a high one. The deviation :math:`\tau = 0.75` is that of natural
+families around the rule. Without a second opinion, c minus the usual over-confidence of 0.36 takes
+the place of the minimum. A target that is unlike all shifts of the atlas gets the same deviation,
+and the same is done with a rise of the atlas's answer there.
+
+**Links without signal.** Features that belong to other nodes and edges that lead to other nodes
+leave the same signals: neighbours agree no more than by chance. The accuracies differ, and nothing
+unlabelled tells which one holds (`docs/theory/apart.md`). Such a target is recognised by the
+covariances over edges and wedges (`graphtemper.signals.covariances`), and its interval contains
+that of the atlas and the source's accuracy in both cases, which the card holds.
+
+**Nothing to read.** Where the input is broken, all nodes have the same logits or the same features,
+or the target is farther from the atlas than it reaches, the answer lies half way between guessing
+and the source's accuracy, in log-odds, with a deviation of 1.5 and of as much as they are apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.estimate import Estimate
+from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
@@ -36,7 +50,7 @@ from graphtemper.signals import changes, evidence
 from graphtemper.signals.changes import Change, Profile
 from graphtemper.signals.drift import column_sketch
 from graphtemper.signals.evidence import LEAD, Evidence, Reference
-from graphtemper.signals.gains import Gains
+from graphtemper.signals.gains import NEIGHBOURS, Gains
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.sample import Sampled
 from graphtemper.signals.second_opinion import moved_accuracy
@@ -50,12 +64,21 @@ MOVED = 0.5
 _MOVED = 0.0625
 # Deviation of the log-odds of accuracy in natural families around the rule for features that moved,
 # and how far below mean confidence they usually lie. `graphtemper bench natural` measures both.
-NATURAL_DEVIATION, USUAL_GAP = 0.6, 0.36
+NATURAL_DEVIATION, USUAL_GAP = 0.75, 0.36
+TAKEN_BACK = 0.75
+"""Share of a rise above the source's accuracy that is taken back, and is a further deviation."""
+LARGEST_RISE = 4.0
+"""A rise by more than this, in log-odds, is no larger: logits may be of any size."""
+VAGUE = 1.5
+"""Deviation of the log-odds of accuracy where there is nothing to read."""
 NEAR, FAR = 1.5, 4.0
 """Novelty from which on a target is unlike the atlas, and at which the atlas says nothing."""
-# Deviation of the log-odds of accuracy if the input is broken, around half of the source's lead
-# over guessing.
-_ANYWHERE = 1.5
+# Standard errors of a covariance over links from which on it is signal at the source, and below
+# which it is none at a target; and the share of the source's that is none either.
+_SIGNAL, _NO_SIGNAL, _NO_SHARE = 6.0, 3.0, 0.1
+# How far beyond the ends, in log-odds, the interval of links without signal reaches: smoothed
+# chance has groups of nodes right or wrong together, so that the ends of two graphs differ.
+_MARGIN = 0.3
 # The model does not read edges if the accuracy moves by less than this when they are dropped.
 _SAME = 0.005
 # Links that stand for a node in the sampling error of agreement over links.
@@ -137,6 +160,43 @@ class Reading:
     def constant(self) -> bool:
         """Whether all nodes have the same features."""
         return self.moments is not None and not np.any(self.moments[1] > 0.0)
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether nothing was measured that an accuracy could follow from.
+
+        All nodes have the same features, which they had not at the source, or the leading signal
+        cannot be measured and nothing else takes its place.
+        """
+        varied = self.num_nodes > 1 and np.any(self.card.probe.column_std > 0.0)
+        return bool(self.constant and varied) or (self.blind and self.alone)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the atlas alone answers: without environments, and no feature means moved."""
+        return self.expected is None and self.moved_fraction < MOVED
+
+    @cached_property
+    def unlinked(self) -> bool:
+        """Whether links carry no signal here, and would show it if they did as at the source.
+
+        At the source a covariance over links is more than 6 standard errors from 0, and by as much
+        here if it were the same share of the variance of the logits. But all of them are within 3
+        standard errors of 0, or a tenth of that share.
+        """
+        here, source = self.evidence, self.card.reference.evidence
+        unit = float(np.trace(here.covariance)), float(np.trace(source.covariance))
+        telling = False
+        for name in NEIGHBOURS:
+            now, then = getattr(here, name), getattr(source, name)
+            if now is None or then is None or not now.error > 0.0:
+                return False
+            shown = abs(then.value) > _SIGNAL * then.error
+            expected = abs(then.value) * unit[0] / unit[1] if shown and unit[1] > 0.0 else 0.0
+            if abs(now.value) > max(_NO_SIGNAL * now.error, _NO_SHARE * expected):
+                return False
+            telling |= expected > _SIGNAL * now.error
+        return telling
 
     @cached_property
     def novelty(self) -> float:
@@ -221,25 +281,67 @@ class Reading:
         broken, it may be almost anything.
         """
         if self.broken is not None:
-            middle = 0.5 * (self.card.reference.accuracy + 1.0 / self.card.num_classes)
-            return Estimate.of_log_odds(log_odds(middle), _ANYWHERE, BROKEN)
+            return self._vague(BROKEN)
+        found = self._readable
+        if self.flat or self.unreadable or (self.alone and self.novelty > FAR):
+            return self._vague(found.method)
+        return self._around_ends(found) if self.unlinked else found
+
+    @cached_property
+    def _readable(self) -> Estimate:
+        """The estimate by what was measured, if that says anything."""
         if self.expected is not None:
             return self.expected
         moved = self.moved_fraction
-        centre = (1.0 - moved) * self.atlas_centre + moved * self.natural_centre
-        response = (self.response.widening * self.response.predict(self.signals)[1]) ** 2
         unlike = float(np.clip((self.novelty - NEAR) / (FAR - NEAR), 0.0, 1.0))
-        natural = max(moved, unlike) * NATURAL_DEVIATION**2
-        variance = (1.0 - moved) * (response + self.measured_variance) + natural
+        beyond = unlike * TAKEN_BACK * self._rise(self.atlas_centre)
+        centre = (1.0 - moved) * (self.atlas_centre - beyond) + moved * self.natural_centre
+        response = (self.response.widening * self.response.predict(self.signals)[1]) ** 2
+        taken = TAKEN_BACK * self._rise(self.usual_centre)
+        variance = (1.0 - moved) * (response + self.measured_variance + beyond**2)
+        variance += max(moved, unlike) * NATURAL_DEVIATION**2 + moved * taken**2
         deviation = float(np.sqrt(variance + self._sampling_variance(centre)))
         return Estimate.of_log_odds(centre, deviation, USUAL if moved >= MOVED else ATLAS)
 
+    def _vague(self, method: str) -> Estimate:
+        """Return an accuracy about which only guessing and the source's are known."""
+        reference = self.card.reference
+        ends = log_odds(reference.chance), log_odds(reference.accuracy)
+        deviation = np.hypot(VAGUE, 0.5 * abs(ends[1] - ends[0]) / DEVIATIONS)
+        return Estimate.of_log_odds(0.5 * (ends[0] + ends[1]), float(deviation), method)
+
+    def _around_ends(self, found: Estimate) -> Estimate:
+        """Return an estimate whose interval contains one and both accuracies without link signal.
+
+        An older card lacks these; guessing and the source's accuracy take their place.
+        """
+        reference, reach = self.card.reference, DEVIATIONS * found.deviation
+        ends = self.card.ends.known
+        if len(ends) < 2:
+            ends = (*ends, reference.chance, reference.accuracy)
+        likely = [log_odds(end) + step for end in ends for step in (-_MARGIN, _MARGIN)]
+        low = min(found.centre - reach, *likely)
+        high = max(found.centre + reach, *likely)
+        middle, deviation = 0.5 * (low + high), 0.5 * (high - low) / DEVIATIONS
+        return Estimate.of_log_odds(middle, deviation, found.method)
+
     @property
-    def natural_centre(self) -> float:
-        """Log-odds of the accuracy by confidence or the second opinion, for features that moved."""
+    def usual_centre(self) -> float:
+        """Log-odds of the accuracy by confidence or the second opinion, whichever is lower."""
         claimed = log_odds(self.evidence.confidence)
         agreement = self.evidence.second_agreement
         return min(claimed, second_estimate(claimed, self.card.reference, agreement))
+
+    @property
+    def natural_centre(self) -> float:
+        """Log-odds of the accuracy where features moved: most of a rise is taken back."""
+        source, rise = log_odds(self.card.reference.accuracy), self._rise(self.usual_centre)
+        return min(self.usual_centre, source + rise) - TAKEN_BACK * rise
+
+    def _rise(self, centre: float) -> float:
+        """Return how far log-odds lie above those of the source's accuracy, within reason."""
+        rise = centre - log_odds(self.card.reference.accuracy)
+        return float(np.clip(rise, 0.0, LARGEST_RISE))
 
     @property
     def atlas_centre(self) -> float:

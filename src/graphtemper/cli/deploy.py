@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphtemper import errors
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
-from graphtemper.cli.decisions import Decisions
 from graphtemper.cli.ends import CLOSED, end
+from graphtemper.cli.metric_options import Decisions
 from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Stored, Target, read_budget
 from graphtemper.cli.output import (
     print_closed,
@@ -75,11 +75,11 @@ def recalibrate(
         result_file.check_path(out)
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     gates, _ = decisions.gates, decisions.asked  # refused before anything is measured
-    options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
+    options: dict[str, Any] = {"class_shares": class_shares, "per_node": per_node}
+    options["budget"] = read_budget(budget)
     if in_files:
-        result = run_stored(graph, deployed, stored, out, labels=labels, earlier=earlier, **options)
-    else:
-        result, _ = run(graph, deployed, labels, earlier, **options)
+        options["out"] = out
+    result, _ = run(graph, deployed, labels, earlier, stored=stored, **options)
     metrics = decisions.metrics(result)
     closed = why_closed(gates, result, metrics)
     if not in_files:
@@ -152,6 +152,8 @@ def run(
     deployed: Deployed,
     labels: Path | None = None,
     earlier: Path | None = None,
+    *,
+    stored: Stored = _IN_MEMORY,
     **options: Any,
 ) -> tuple[Recalibration, SourceCard]:
     """Recalibrate a graph with what the command line names; return the result and the card."""
@@ -160,49 +162,32 @@ def run(
     from graphtemper.cli.arguments import choose_nodes, resolve
     from graphtemper.graph.graph import Graph
     from graphtemper.recalibration.labels.given import read_earlier_file, read_label_file
+    from graphtemper.scale import StoredGraph, connected
     from graphtemper.scale.logit_tables import read_logits
 
     if deployed.predict is None and deployed.logits is None:
         raise errors.missing("give the model with --predict, its logits with --logits, or both.")
-    source = SourceCard.load(deployed.card)
+    source, options = SourceCard.load(deployed.card), {"seed": deployed.seed, **options}
+    model = None if deployed.predict is None else resolve(deployed.predict)
+    known: Any = None if deployed.logits is None else str(deployed.logits)
+    if stored.features is not None:
+        whole = StoredGraph.open(stored.features, graph, stored.directed)
+        # The library refuses what it cannot do with a graph in files.
+        options |= {"nodes": deployed.nodes or deployed.split, "sample": stored.sample}
+        options |= {"labels": labels, "earlier": earlier, "logits": known if model else None}
+        quiet = deployed.as_json
+        with connected(stored.scheduler) as client, progress(quiet, one_bar=True) as show:
+            options |= {"client": client, "progress": show}
+            return job(model or known, whole, source, **options), source
     target = Graph.load(graph)
-    nodes = choose_nodes(target, deployed.nodes, deployed.split)
     size = target.num_nodes, source.num_classes
-    known: Any = None
-    if deployed.logits is not None:
-        known = read_logits(deployed.logits, *size)
-    predictor: Any = known
-    if deployed.predict is not None:
-        predictor, options["logits"] = resolve(deployed.predict), known
+    nodes = choose_nodes(target, deployed.nodes, deployed.split)
+    known = None if known is None else read_logits(known, *size)
     if labels is not None:
         options["labels"] = read_label_file(labels, *size)
     if earlier is not None:
         options["earlier"] = read_earlier_file(earlier, *size)
+    if model is not None:
+        options["logits"] = known
     with working("measuring", deployed.as_json):
-        return job(predictor, target, source, nodes, seed=deployed.seed, **options), source
-
-
-def run_stored(
-    graph: str, deployed: Deployed, stored: Stored, out: Path, **options: Any
-) -> Recalibration:
-    """Recalibrate logits in files; their probabilities are written to ``out``."""
-    from graphtemper import SourceCard, recalibrate
-    from graphtemper.cli.arguments import resolve
-    from graphtemper.scale import StoredGraph, connected
-
-    source, logits = SourceCard.load(deployed.card), str(deployed.logits)
-    target = StoredGraph.open(str(stored.features), graph, stored.directed)
-    predictor: Any = logits
-    if deployed.predict is not None:
-        predictor, options["logits"] = resolve(deployed.predict), logits
-    options |= {"seed": deployed.seed, "sample": stored.sample, "out": out}
-    with connected(stored.scheduler) as engine, progress(deployed.as_json, one_bar=True) as show:
-        return recalibrate(
-            predictor,
-            target,
-            source,
-            cast("Any", deployed.nodes or deployed.split),  # refused by the library
-            client=engine,
-            progress=show,
-            **options,
-        )
+        return job(known if model is None else model, target, source, nodes, **options), source

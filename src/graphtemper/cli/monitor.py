@@ -13,8 +13,8 @@ from cyclopts import App, Parameter
 
 from graphtemper import errors
 from graphtemper.cli import monitor_output, result_file
-from graphtemper.cli.decisions import Asked
 from graphtemper.cli.ends import CLOSED, UNUSABLE, end
+from graphtemper.cli.metric_options import Asked
 from graphtemper.cli.options import (
     CardPath,
     Earlier,
@@ -100,11 +100,6 @@ class Watched:
     nodes: NodesFile = None
     as_json: Json = False
 
-    @property
-    def label(self) -> str:
-        """The label of the Prometheus metrics."""
-        return self.log.stem if self.name is None else self.name
-
     def begin(
         self,
         names: Sequence[str],
@@ -120,12 +115,9 @@ class Watched:
         from graphtemper.recalibration.labels.given import read_earlier_file
 
         asked = decisions.asked
-        if not self.label.strip():
-            raise errors.empty("--name must not be empty; it distinguishes this watch from others.")
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
-        # SQLite's own files next to the log must not be written either.
-        beside = (f"{self.log}-{kind}" for kind in ("journal", "wal", "shm"))
-        read = (self.card, self.predict, labels, self.earlier, *names, *beside)
+        # SQLite's own file next to the log must not be written either.
+        read = (self.card, self.predict, labels, self.earlier, *names, f"{self.log}-journal")
         result_file.check_outputs(written | {"--out": out}, read)
         source = SourceCard.load(self.card)
         watch = Watch(
@@ -144,11 +136,9 @@ class Watched:
         if self.nodes is not None:
             nodes = read_nodes(self.nodes)
             found = [replace(snapshot, nodes=nodes) for snapshot in found]
-        model = resolve(self.predict) if self.predict else None
-        old = None
-        if self.earlier is not None:
-            old = read_earlier_file(self.earlier, None, source.num_classes)
-        return watch, model, found, old
+        classes = source.num_classes
+        old = None if self.earlier is None else read_earlier_file(self.earlier, None, classes)
+        return watch, resolve(self.predict) if self.predict else None, found, old
 
 
 NOTHING = Asked()
@@ -243,7 +233,8 @@ def _finish(watch: Watch, watched: Watched, run: monitor_output.Run) -> None:
     if watched.page is not None:
         watch.page(watched.page)
     if watched.prometheus is not None:
-        watch.prometheus(watched.prometheus, clock(), len(run.missed), watched.label)
+        name = watched.name or watched.log.stem
+        watch.prometheus(watched.prometheus, clock(), len(run.missed), name)
 
     def show() -> None:
         if watched.as_json:

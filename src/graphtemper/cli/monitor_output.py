@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphtemper._core.printable import temperature_text
 from graphtemper.cli.output import (
     STYLES,
     print_json,
@@ -62,7 +63,7 @@ def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) 
 
     if run.late is not None:
         _print_late(run.late)
-    newest, record = standing.newest, standing.record
+    newest, turned_out = standing.newest, summary(standing.record)
     alarms = [
         (f"drop below {one['below']}" if one["kind"] == "drop" else "change")
         + f" at {one['snapshot']}"
@@ -75,7 +76,7 @@ def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) 
     print_rows(
         {
             "Snapshot": f"{newest.name}, number {len(standing.answers)} of the log",
-            "New": _counts(run.added),
+            "New": f"{len(run.added)}",
             **{
                 title(name, newest.asked.get("k")): in_words(
                     Estimate(value["value"], value["low"], value["high"], "decisions")
@@ -83,14 +84,11 @@ def print_outcome(standing: Standing, run: Run, written: Sequence[Path | None]) 
                 for name, value in newest.metrics.items()
             },
             "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
-            "Temperature": f"{newest.temperature:.3g}{note}",
+            "Temperature": f"{temperature_text(newest.temperature)}{note}",
             "Alarms": "; ".join(alarms) or "none",
-            "Record": f"{sum(item.covered for item in record)} of {len(record)} intervals held"
-            if record
-            else "no labels yet",
         }
     )
-    print_reasons([*newest.reasons, *filter(None, [summary(record)])])
+    print_reasons([*newest.reasons, *([turned_out] if turned_out else [])])
     for missed in run.missed:
         print_sentence(f"Not measured: {missed.name}: {missed.reason}", "bold red")
     if run.missed:
@@ -128,10 +126,3 @@ def _print_late(late: LateLabels) -> None:
     )
     for missed in late.unanswered:
         print_sentence(f"Not answered again: {missed.name}: {missed.reason}", "bold red")
-
-
-def _counts(added: Sequence[Entry]) -> str:
-    from graphtemper.monitor.log import VERDICTS
-
-    counts = {word: sum(entry.verdict == word for entry in added) for word in VERDICTS}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"

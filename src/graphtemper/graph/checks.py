@@ -54,6 +54,13 @@ def checked_features(features: Any) -> Features:
     return read_only(dense)
 
 
+def names_of_columns(features: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a table such as a pandas DataFrame, if it has any."""
+    columns = list(getattr(features, "columns", ()))
+    named = bool(columns) and all(isinstance(name, str) for name in columns)
+    return tuple(columns) if named else None
+
+
 def checked_sparse(features: Any) -> sp.csr_matrix:
     """Check and convert sparse features to canonical float32 CSR."""
     if len(features.shape) != 2:
@@ -64,8 +71,10 @@ def checked_sparse(features: Any) -> sp.csr_matrix:
         raise errors.empty(
             f"features is empty, shape {features.shape}; a graph needs a node and a column."
         )
+    _check_structure(features)
     with np.errstate(over="ignore"):  # numbers too large for float32 are reported below
         matrix = sp.csr_matrix(features, dtype=np.float32)
+    _check_structure(matrix)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -85,6 +94,31 @@ def checked_sparse(features: Any) -> sp.csr_matrix:
     return matrix
 
 
+def _check_structure(matrix: Any) -> None:
+    """Refuse indices that SciPy would follow out of the matrix, and out of the memory.
+
+    Its constructors check them; whoever writes to them later, or builds one by hand, is not.
+    """
+    try:
+        if matrix.format == "coo":
+            inside = zip(matrix.coords, matrix.shape, strict=True)
+            sound = all(
+                x.size == matrix.data.size and (not x.size or 0 <= x.min() <= x.max() < end)
+                for x, end in inside
+            )
+        else:
+            sound = True
+            if hasattr(matrix, "check_format"):  # compressed formats: CSR, CSC, BSR
+                matrix.check_format(full_check=True)
+    except (ValueError, IndexError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        raise errors.content(
+            "features is a malformed sparse matrix: its indices do not fit its shape; build it "
+            "again, as scipy.sparse.csr_matrix((data, (rows, columns)), shape) does."
+        )
+
+
 def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
     """Check that edges are an integer (E, 2) array of existing nodes."""
     array = as_array(edges, "edges")
@@ -94,6 +128,8 @@ def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
         raise errors.shape(f"edges must have shape (E, 2), but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
         raise errors.wrong_type(f"edges must be integers, not {array.dtype}.")
+    if num_nodes > np.iinfo(array.dtype).max:  # small integers cannot be compared with it
+        array = array.astype(np.int64)
     bad = np.argwhere((array < 0) | (array >= num_nodes))
     if bad.size:
         row, end = bad[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import check_integer
+from graphtemper._core.lazy import cached_property
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
     NODE_FIELDS,
@@ -36,6 +36,7 @@ from graphtemper.graph.checks import (
     checked_names,
     checked_periods,
     leave_out_unlabelled,
+    names_of_columns,
     place_in,
     read_only,
     select_nodes,
@@ -71,7 +72,8 @@ class Graph(Conversions):
     time, environment : (N,) int arrays, optional
         An order in time; the number of each node's place or period (-1 means unknown).
     name, class_names, feature_names : optional
-        Names of the graph, its classes (every label must have one) and its columns.
+        Names of the graph, its classes (every label must have one) and its columns (default:
+        those of a DataFrame).
     directed : bool
         Whether edges have a direction. `neighbours` are linked in either direction.
     edge_weight : (E,) array, optional
@@ -118,6 +120,8 @@ class Graph(Conversions):
     environment: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
+        if self.feature_names is None:
+            object.__setattr__(self, "feature_names", names_of_columns(self.features))
         object.__setattr__(self, "features", checked_features(self.features))
         for field in fields(self):
             if field.name != "features":
@@ -139,7 +143,8 @@ class Graph(Conversions):
         The graph is undirected if every edge is listed once in each direction with the same
         attributes, and directed otherwise; then self-loops, repeated edges and their order are
         kept. Further fields per node or per edge, such as ``pos``, are refused, because a model
-        that reads them would silently answer for another graph.
+        that reads them would silently answer for another graph. A list ``feature_names`` names the
+        columns.
 
         Parameters
         ----------

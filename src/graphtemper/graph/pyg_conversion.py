@@ -233,6 +233,9 @@ def _fields(data: Data, drop: set[str]) -> dict[str, Any]:
         fields["node_type"] = _array(store["node_type"], "node_type")
     if store.get("environment") is not None:
         fields["environment"] = _array(store["environment"], "environment")
+    names = store.get("feature_names")
+    if isinstance(names, list | tuple) and len(names) == features.shape[1]:
+        fields["feature_names"] = tuple(map(str, names))
     return fields | reduced_edges(pairs, attributes, num_nodes, drop)
 
 

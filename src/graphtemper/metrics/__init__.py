@@ -15,7 +15,7 @@ from graphtemper.metrics.calibration_error import (
     mce,
     noise_floor,
 )
-from graphtemper.metrics.decisions import (
+from graphtemper.metrics.classification import (
     auroc,
     average_precision,
     confusion,

@@ -128,6 +128,10 @@ def check_columns(features: Features, width: int) -> None:
 def _detached(output: Any) -> NDArray[Any]:
     """Return an output as an array; tensors may need gradients, be on a device or in bfloat16."""
     if hasattr(output, "detach") and hasattr(output, "is_floating_point"):
+        if "strided" not in str(output.layout):
+            raise errors.not_logits(
+                "the logits are a sparse tensor; return a dense one, as logits.to_dense() makes."
+            )
         tensor = output.detach().cpu()
         output = tensor.double().numpy() if tensor.is_floating_point() else tensor.numpy()
     return as_array(output, "logits")

@@ -17,12 +17,12 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphtemper import errors
 from graphtemper._core.files import check_folder
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.safe_reading import open_regular, parse_json
 from graphtemper.errors import VersionError
 
@@ -74,6 +74,8 @@ class Entry:
         Why metrics that were asked for have no value.
     question
         What was asked in the caller's words, such as a class by its name.
+    changes
+        What differs from the source, largest first, as `Recalibration.to_dict` has it.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Entry:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     question: dict[str, Any] = field(default_factory=dict)
+    changes: tuple[dict[str, Any], ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -170,7 +173,11 @@ class Content:
     @cached_property
     def history(self) -> list[Entry]:
         """All answers in the order in which they were given."""
-        return self._of("answer", lambda reasons, **row: Entry(reasons=tuple(reasons), **row))
+
+        def entry(reasons: Any, changes: Any = (), **row: Any) -> Entry:
+            return Entry(reasons=tuple(reasons), changes=tuple(changes), **row)
+
+        return self._of("answer", entry)
 
     @cached_property
     def first(self) -> dict[str, Entry]:

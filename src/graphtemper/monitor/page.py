@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphtemper.metrics.decisions import NAMES
+from graphtemper.metrics.classification import NAMES
 from graphtemper.monitor.drop import SOURCE
-from graphtemper.monitor.log import VERDICTS
+from graphtemper.monitor.log import VERDICTS, Entry
 from graphtemper.monitor.record import summary
 from graphtemper.monitor.standing import Standing
 from graphtemper.recalibration.decisions.metrics import title
@@ -32,6 +33,8 @@ from graphtemper.recalibration.report.vega import (
 # those with alarms or labels are always drawn.
 _MAX_POINTS = 1500
 _NEWEST_ROWS = 50
+# What differs from the source is shown for as many snapshots and names.
+_RECENT, _MOST_NAMES = 12, 10
 # A missing value interrupts the line and does not affect the scale.
 _GAPS = "break-paths-filter-domains"
 _SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
@@ -86,7 +89,17 @@ def render(standing: Standing) -> str:
         begun=begun[::-1],
         counts={word: sum(row["verdict"] == word for row in rows) for word in VERDICTS},
         missed=standing.missed[::-1][:_NEWEST_ROWS],
+        moved=_over_time(answers[-_RECENT:]),
+        recent=answers[-_RECENT:],
     )
+
+
+def _over_time(answers: Sequence[Entry]) -> dict[str, list[float | None]]:
+    """Return the size of the largest changes by name, for each snapshot; None where it is small."""
+    sizes = [{item["name"]: item["size"] for item in entry.changes[::-1]} for entry in answers]
+    largest = {name: max(row.get(name, 0.0) for row in sizes) for row in sizes for name in row}
+    names = sorted(largest, key=lambda name: -largest[name])
+    return {name: [row.get(name) for row in sizes] for name in names[:_MOST_NAMES]}
 
 
 def _below(limit: str, late: bool) -> str:

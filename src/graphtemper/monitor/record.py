@@ -71,7 +71,8 @@ class Scored:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        facts = {"snapshot": self.first.name, "when": self.first.when, **self.labelled._asdict()}
+        labelled = self.labelled._asdict()
+        facts = {"snapshot": labelled.pop("name"), "when": self.first.when} | labelled
         for name, entry in (("first", self.first), ("latest", self.latest)):
             keys = ("accuracy", "low", "high", "verdict")
             facts[name] = {key: getattr(entry, key) for key in keys}

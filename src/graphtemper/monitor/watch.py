@@ -37,6 +37,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
 _MAX_REASON = 1000
 _RUN = "run"  # what every run acknowledges
+_MOST_CHANGES = 50
 
 
 class Run(NamedTuple):
@@ -415,9 +416,9 @@ class Watch:
         The gates `drop` and `change` are acknowledged only by a watch that has them.
         """
         content = self._read()
-        alarms = sorted({gate.field for gate in self.gates} & set(ALARMS))
+        gated = sorted({gate.field for gate in self.gates} & set(ALARMS))
         counts = self._looked or (len(content.history), len(content.labelled))
-        self._log.report([_RUN, *alarms], *counts)
+        self._log.report([_RUN, *gated], *counts)
 
     def forget(self, name: str) -> None:
         """Leave out, for good, a snapshot that could not be measured or that was refused."""
@@ -440,7 +441,9 @@ class Watch:
         limits, names = limits_of(self.card.reference.accuracy, self.gates), list(content.first)
         # In the order in which they were given, and as they were: a snapshot that was measured
         # late, or an answer given again, would move or raise alarms of the past.
-        tested = sorted(content.first.values(), key=content.history.index)
+        tested = [
+            content.first[name] for name in dict.fromkeys(entry.name for entry in content.history)
+        ]
         changes = alarms(tested, self.rates["false_alarms"], self.seed, self.every)
         return Standing(
             model=self.card.predictor,
@@ -554,6 +557,7 @@ class Watch:
             question=_plain(decisions),
             metrics={} if metrics is None else metrics.values(),
             undefined={} if metrics is None else metrics.undefined,
+            changes=tuple(change.to_dict() for change in result.changes[:_MOST_CHANGES]),
         )
 
     def _why(self, gate: Gate, entry: Entry) -> str:

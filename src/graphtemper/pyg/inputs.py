@@ -8,13 +8,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from graphtemper import errors
+from graphtemper._core.lazy import cached_property
 from graphtemper.errors import require
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows

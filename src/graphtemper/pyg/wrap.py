@@ -43,6 +43,7 @@ from graphtemper.pyg.running import (
     home,
     in_words,
     inputs_read,
+    one_thread,
     repeatable,
     tolerance,
 )
@@ -301,7 +302,7 @@ class Predictor:
         check_weights(self.module)
         device, dtype = home(self.module)
         outputs = []
-        with frozen(self.module):
+        with frozen(self.module), one_thread(graph.num_nodes + graph.num_edges):
             for make, rows in parts:
                 # Inputs are made for each run: a module may work on them in place.
                 run = partial(self._run, partial(make, device, dtype), graph)

@@ -17,7 +17,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.card.reading import ATLAS, Reading
+from graphtemper.card.reading import ATLAS, VAGUE, Reading
 from graphtemper.recalibration.labels import few_labels
 from graphtemper.recalibration.labels.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.labels.sequences import adjusted
@@ -45,8 +45,6 @@ _DIRECTIONS: dict[ReasonCode, Direction] = {
     ReasonCode.CALIBRATED: "calibrated",
 }
 
-# Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
-VAGUE = 1.5
 # A temperature harms if mean confidence misses the accuracy by this much more than before, and what
 # a certain harm weighs, in units of accuracy.
 _HARM, _HARM_WEIGHT = 0.02, 0.05

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -13,6 +12,8 @@ from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.lazy import cached_property
+from graphtemper._core.printable import temperature_text
 from graphtemper.card.reading import Reading
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.answer import Answer, Direction
@@ -190,7 +191,8 @@ class Applied:
         more = f", and {len(codes) - 4} more" if len(codes) > 4 else ""
         return (
             f"{type(self).__name__}(verdict={self.verdict!r}, accuracy={accuracy.value:.3f} in "
-            f"[{accuracy.low:.3f}, {accuracy.high:.3f}], temperature={self.temperature:.4g}, "
+            f"[{accuracy.low:.3f}, {accuracy.high:.3f}], "
+            f"temperature={temperature_text(self.temperature, 4)}, "
             f"confidence={before:.3f} -> {after:.3f}, reasons: {', '.join(codes[:4])}{more})"
         )
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphtemper import errors
-from graphtemper.metrics.decisions import NAMES as DECISIONS
+from graphtemper.metrics.classification import NAMES as DECISIONS
+from graphtemper.signals.changes import CODES
 
 if TYPE_CHECKING:
     from graphtemper.recalibration.decisions import Metrics
@@ -26,7 +27,7 @@ ALARMS = ("drop", "change")
 # Mean confidence is measured; of an abstention all other numbers are best guesses.
 _NUMBERS = ("accuracy", "low", "high", "temperature", "slope", "confidence")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_NAMES = "|".join((*_NUMBERS, *DECISIONS))
+_NAMES = "|".join((*_NUMBERS, "changes", *DECISIONS))
 _COMPARISON = re.compile(
     rf"(?:({_NAMES})|(low|high)\(({'|'.join(DECISIONS)}|accuracy)\))"
     r"\s*([<>]=?)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
@@ -43,6 +44,8 @@ class Gate:
     comparison of accuracy, low, high (the interval), temperature, slope, confidence or a metric of
     decisions such as precision with a number, by one of <, <=, > and >=; ``low(precision)`` and
     ``high(precision)`` are the ends of its interval. A comparison that cannot be checked closes.
+    ``changes`` is how many changes there are, and the code of one, such as ``columns_order``,
+    closes on it.
 
     Examples
     --------
@@ -53,9 +56,9 @@ class Gate:
     >>> Gate.parse("accuracy=1")
     Traceback (most recent call last):
     graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
-drop, change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope, \
-confidence, precision, recall or another metric by <, <=, > or >= with a plain number (0.8, not \
-80%).
+drop, change, the code of a change, or a comparison such as "accuracy<0.8" of accuracy, low, \
+high, temperature, slope, confidence, changes, precision, recall or another metric by <, <=, > or \
+>= with a plain number (0.8, not 80%).
     """
 
     text: str
@@ -68,15 +71,15 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
     def parse(cls, text: str) -> Gate:
         """Read a gate from a command line."""
         word = text.strip()
-        if word in (*ALARMS, *_VERDICTS):
+        if word in (*ALARMS, *_VERDICTS, *CODES):
             return cls(word, word)
         match = _COMPARISON.fullmatch(word)
         if match is None or not math.isfinite(float(match[5])):
             raise errors.choice(
-                f"cannot read the gate {text!r}; write abstain, caution, drop, change, or a "
-                'comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope, '
-                "confidence, precision, recall or another metric by <, <=, > or >= with a plain "
-                "number (0.8, not 80%)."
+                f"cannot read the gate {text!r}; write abstain, caution, drop, change, the code of "
+                'a change, or a comparison such as "accuracy<0.8" of accuracy, low, high, '
+                "temperature, slope, confidence, changes, precision, recall or another metric by "
+                "<, <=, > or >= with a plain number (0.8, not 80%)."
             )
         field, end = match[1] or match[3], match[2] or "value"
         if field == "accuracy" and end != "value":
@@ -91,7 +94,7 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
     def why_closed(
         self,
         verdict: str,
-        numbers: Mapping[str, float],
+        numbers: Mapping[str, Any],
         metrics: Mapping[str, Mapping[str, float]],
         undefined: Mapping[str, str],
     ) -> str:
@@ -100,7 +103,8 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
         Parameters
         ----------
         verdict, numbers
-            The verdict, and accuracy, low, high, temperature, slope and confidence.
+            The verdict, and accuracy, low, high, temperature, slope and confidence; in ``changes``
+            what differs from the source, as dictionaries.
         metrics, undefined
             Metrics of decisions by name, each with value, low and high; and why others have none.
 
@@ -118,6 +122,8 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
         """
         if self.field in _VERDICTS:
             return f"the verdict is {verdict}" if verdict in _VERDICTS[self.field] else ""
+        if self.field == "changes" or self.field in CODES:
+            return self._on_changes(numbers.get("changes", ()))
         name = self.field if self.end == "value" else f"{self.end}({self.field})"
         if verdict == "abstain" and self.field != "confidence":
             return f"{name} is not known, because the verdict is abstain"
@@ -132,6 +138,15 @@ confidence, precision, recall or another metric by <, <=, > or >= with a plain n
         if not math.isfinite(value):
             return f"{name} is {value}, which no number can be compared with"
         return f"{name} is {value:.4g}" if _SIGNS[self.sign](value, self.limit) else ""
+
+    def _on_changes(self, changes: Sequence[Mapping[str, Any]]) -> str:
+        found = [item["text"] for item in changes if self.field in ("changes", item["code"])]
+        closed = _SIGNS[self.sign](len(found), self.limit) if self.sign else bool(found)
+        if not closed:
+            return ""
+        if not self.sign:
+            return str(found[0])
+        return f"there are {len(found)} changes" + (f": {found[0]}" if found else "")
 
 
 def _needed(field: str) -> str:
@@ -157,13 +172,14 @@ def why_closed(
     (['accuracy<0.99'], ['accuracy<0.99', 'recall<0.5'])
     """
     accuracy = result.accuracy
-    numbers = {
+    numbers: dict[str, Any] = {
         "accuracy": accuracy.value,
         "low": accuracy.low,
         "high": accuracy.high,
         "temperature": result.temperature,
         "slope": result.slope,
         "confidence": result.mean_confidence[0],
+        "changes": [change.to_dict() for change in result.changes],
     }
     known = {} if metrics is None else metrics.values()
     undefined = {} if metrics is None else metrics.undefined

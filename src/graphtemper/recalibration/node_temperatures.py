@@ -14,6 +14,7 @@ from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
+from graphtemper._core.printable import temperature_text
 from graphtemper.card.card import SourceCard
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
@@ -84,9 +85,9 @@ def spread(
     confidence = temperatures.mean_confidence(observation.logits, temperature)
     common, _ = nearest_temperature(divided(observation.logits, ratio), confidence)
     found = common * ratio
-    low, high = np.quantile(found, (0.05, 0.95))
+    low, high = map(temperature_text, np.quantile(found, (0.05, 0.95)))
     text = (
-        f"90 % of the nodes have a temperature between {low:.3g} and {high:.3g}; on left-out "
+        f"90 % of the nodes have a temperature between {low} and {high}; on left-out "
         f"shifts of this card node temperatures gained {response.gain:.2g} nats per node."
     )
     return found, [Reason(ReasonCode.NODE_TEMPERATURES, text)]

@@ -56,6 +56,11 @@ class ReasonCode(StrEnum):
         "signal_unreadable",
         "the leading signal of the card cannot be measured on this graph",
     )
+    NO_LINK_SIGNAL = (
+        "no_link_signal",
+        "links carry no signal: features or links may belong to other nodes, and nothing "
+        "unlabelled tells which",
+    )
     TEMPERATURE_AT_BOUND = (
         "temperature_at_bound",
         "no temperature matches the estimated accuracy, so the nearest one is used",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._core.printable import temperature_text
 from graphtemper.errors import require
 from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.verdict import LEVEL
@@ -139,15 +140,16 @@ class Recalibration(Applied):
 
     def _temperature_in_words(self) -> str:
         value, source = self.temperature, self.source_temperature
+        text = temperature_text(value)
         if self.node_temperatures is not None and self.verdict != "abstain":
-            low, high = np.quantile(self.node_temperatures, (0.05, 0.95))
-            return f"{value:.3g} for the graph; per node, 90 % between {low:.3g} and {high:.3g}"
+            low, high = map(temperature_text, np.quantile(self.node_temperatures, (0.05, 0.95)))
+            return f"{text} for the graph; per node, 90 % between {low} and {high}"
         if value == source:
-            return f"{value:.3g}, the source temperature: nothing is changed"
+            return f"{text}, the source temperature: nothing is changed"
         if abs(value / source - 1.0) < _SAME:
-            return f"{value:.3g}, as at the source: confidence does not change"
+            return f"{text}, as at the source: confidence does not change"
         word = "lowered" if value > source else "raised"
-        return f"{value:.3g} (source {source:.3g}): confidence is {word}"
+        return f"{text} (source {temperature_text(source)}): confidence is {word}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw confidence before and after against the accuracy interval; needs matplotlib.
@@ -170,7 +172,7 @@ class Recalibration(Applied):
         ax.axvspan(accuracy.low, accuracy.high, color="C2", alpha=0.2, label=label)
         ax.axvline(accuracy.value, color="C2")
         ax.set(xlim=(min(least, accuracy.low), 1.0), xlabel="confidence", ylabel="nodes")
-        ax.set_title(f"{self.verdict}: temperature {self.temperature:.3g}")
+        ax.set_title(f"{self.verdict}: temperature {temperature_text(self.temperature)}")
         ax.legend(fontsize="small")
         return ax
 

@@ -20,6 +20,8 @@ LEVEL = 0.90
 # Half-width of the accuracy interval up to which an answer may be trusted, and above which the
 # atlas alone has said nothing.
 CAUTION_WIDTH, ABSTAIN_WIDTH = 0.15, 0.30
+# The same where features moved: the usual rule is that wide only where it contradicts the source.
+ABSTAIN_ASSUMED = 0.35
 # Half-width of the interval that labels are counted for.
 VERIFIED_WIDTH = 0.10
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
@@ -28,6 +30,10 @@ CAUTION_NOVELTY, ABSTAIN_NOVELTY = NEAR, FAR
 _FEWEST_NODES = 10
 # Fewer environments than this do not show how much they vary.
 _FEWEST_TO_VARY = 3
+_LINKS_WITHOUT_SIGNAL = (
+    "links carry no signal: features or links may belong to other nodes, and without labels "
+    "nothing tells which; the interval holds for both."
+)
 # A gap between confidence and accuracy that is too small to call the model over-confident.
 _SMALL_GAP = 0.02
 
@@ -85,7 +91,11 @@ def judge(
         verdict = "caution"
         reasons.append(caveat)
     alone = not (checked or assumed)
-    unreadable = reading.blind and not (checked or count) and (alone or reading.constant)
+    unreadable = reading.unreadable and not leads
+    unlinked = reading.unlinked and not (leads or reading.flat or reading.unreadable)
+    if unlinked:
+        reasons.append(Reason(ReasonCode.NO_LINK_SIGNAL, _LINKS_WITHOUT_SIGNAL))
+    unknown = assumed and width > ABSTAIN_ASSUMED
     too_far = reading.novelty > ABSTAIN_NOVELTY and alone and not count
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
@@ -94,14 +104,9 @@ def judge(
     if cause is not None:
         text = f"the input looks broken, so nothing can be said: {cause}"
         reasons.insert(0, Reason(ReasonCode.INPUT_BROKEN, text))
-    if (
-        cause is not None
-        or reading.flat
-        or unreadable
-        or too_far
-        or small
-        or (alone and width > ABSTAIN_WIDTH)
-    ):
+    silent = reading.flat or unreadable or unlinked or cause is not None
+    wide = unknown or (alone and width > ABSTAIN_WIDTH)
+    if silent or too_far or small or wide:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
@@ -201,14 +206,19 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
     gap = confidence - accuracy.value
     word = "over-confident" if gap > 0 else "under-confident"
     code = ReasonCode.OVER_CONFIDENT if gap > 0 else ReasonCode.UNDER_CONFIDENT
-    if accuracy.low <= confidence <= accuracy.high:
+    narrow = accuracy.half_width <= CAUTION_WIDTH
+    if f"{confidence:.1%}" == f"{accuracy.value:.1%}" and narrow:
+        word, code = "about as confident as it is right", ReasonCode.CALIBRATED
+    elif accuracy.low <= confidence <= accuracy.high:
         interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
-        word, code = f"perhaps {word}, but", ReasonCode.DIRECTION_UNCLEAR
         small = abs(gap) < _SMALL_GAP
-        if small and accuracy.half_width <= CAUTION_WIDTH:
+        hardly, code = f"perhaps {word}, but", ReasonCode.DIRECTION_UNCLEAR
+        if small and narrow:
             word, code = "about as confident as it is right", ReasonCode.CALIBRATED
+        elif narrow:
+            word = f"{hardly} {interval} holds its confidence as well"
         else:
-            word = f"{'about right, but' if small else word} {interval} is too wide to tell"
+            word = f"{'about right, but' if small else hardly} {interval} is too wide to tell"
     text = (
         f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
         f"{accuracy.value:.1%} of the time: {word}."

@@ -23,7 +23,7 @@ smallest one with :math:`\varepsilon \le 10^{-9}`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from math import atan, exp, log, pi, sqrt
 from typing import Any
 
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.temperature.inverse import gaps
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import Keys, mixed
+from graphtemper._core.reproducible import mixed
 from graphtemper.errors import FileError
 from graphtemper.graph.attributes import link_numbers, merged_edges
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.neighbourhoods import Rows
+from graphtemper.graph.neighbourhoods import Rows, Whole
 from graphtemper.graph.operators import column_moments
 from graphtemper.models.logit_files import NODE
 from graphtemper.scale.engine import Engine, each
@@ -164,8 +164,8 @@ class Tables(NamedTuple):
         return StoredGraph.open(self.features, self.graph, self.directed)
 
 
-class StoredWhole:
-    """A stored graph as a `graphtemper.signals.graph_parts.Whole`; what was read once is kept.
+class StoredWhole(Whole):
+    """A stored graph as a `graphtemper.graph.neighbourhoods.Whole`; what was read once is kept.
 
     Nodes are drawn by their numbers, not by their content.
 
@@ -183,6 +183,8 @@ class StoredWhole:
     ([1, 2], [0, 1, 2])
     """
 
+    on_disk = True
+
     def __init__(self, graph: StoredGraph, engine: Engine) -> None:
         self.stored, self.engine = graph, engine
         self.num_nodes, self.num_edges = graph.num_nodes, graph.edges.num_rows
@@ -193,20 +195,18 @@ class StoredWhole:
         self._counts = np.full(graph.num_nodes, -1, np.int32)
         self._adjacency = sp.csr_matrix((0, 0))
 
-    on_disk = True
-
     def fresh(self) -> StoredWhole:
-        """See `graphtemper.signals.graph_parts.Whole`."""
+        """See `graphtemper.graph.neighbourhoods.Whole`."""
         return StoredWhole(self.stored, self.engine)
 
     def readable(self, rows: int, links: int) -> bool:
-        """See `graphtemper.signals.graph_parts.Whole`."""
+        """See `graphtemper.graph.neighbourhoods.Whole`."""
         # Many layers hold the features of a neighbour for both directions of every link.
         values = max(rows, links // 4) * self.stored.num_features
         return rows <= MOST_ROWS and links <= MOST_LINKS and values <= MOST_VALUES
 
     def degrees(self, nodes: Rows) -> Rows:
-        """See `graphtemper.signals.graph_parts.Whole`; more for edges that are stored twice."""
+        """See `graphtemper.graph.neighbourhoods.Whole`; more for edges that are stored twice."""
         new = distinct(nodes[self._counts[nodes] < 0])
         if new.size:
             found = each(self.engine, self.stored.edges, _count, graph=self.stored, nodes=new)
@@ -214,7 +214,7 @@ class StoredWhole:
         return self._counts[nodes].astype(np.int64)
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
-        """See `graphtemper.signals.graph_parts.Whole`."""
+        """See `graphtemper.graph.neighbourhoods.Whole`."""
         new = np.setdiff1d(distinct(nodes), self._read, assume_unique=True)
         if new.size:
             found = touching(self.engine, self.stored, new, self._read)
@@ -229,7 +229,7 @@ class StoredWhole:
         return self._ids[rows.indices], rows.indptr
 
     def ball(self, centre: Rows, radius: int) -> Rows | None:
-        """See `graphtemper.signals.graph_parts.Whole`."""
+        """See `graphtemper.graph.neighbourhoods.Whole`."""
         inside = boundary = distinct(centre)
         for _ in range(radius):
             if not self.readable(inside.size, int(self.degrees(boundary).sum())):
@@ -240,13 +240,9 @@ class StoredWhole:
         return inside if self.readable(inside.size, 0) else None
 
     def part(self, nodes: Rows, inner: Rows) -> Graph:
-        """See `graphtemper.signals.graph_parts.Whole`."""
+        """See `graphtemper.graph.neighbourhoods.Whole`."""
         kept = np.isin(self.stored.pairs(self._edges), inner).any(axis=1)
         return self.stored.graph(self.engine, nodes, self._edges.filter(kept))
-
-    def keys(self, nodes: NDArray[Any]) -> Keys:
-        """See `graphtemper.signals.graph_parts.Whole`."""
-        return mixed(nodes.astype(np.uint64))
 
 
 def load(engine: Engine, graph: StoredGraph) -> Graph:

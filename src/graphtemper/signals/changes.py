@@ -35,6 +35,13 @@ from graphtemper.signals.evidence import Evidence
 
 Moments = tuple[FloatArray, FloatArray]
 """Mean and standard deviation of all columns of a graph."""
+CODES = (
+    *("column_constant", "column_filled", "column_mean", "column_scale", "column_spread"),
+    *("column_varies", "columns_order", "columns_scale", "columns_standardised", "nodes_same"),
+    *("edges_none", "edges_fewer", "edges_more", "edges_one_way", "nodes_isolated", "homophily"),
+    *("class_shares", "class_never", "one_class", "confidence_beyond", "nodes_unseen"),
+)
+"""The codes of all changes."""
 MOST_COLUMNS = 1000
 """Most columns that are compared: those with the largest variance at the source."""
 # Means that moved by less than this many source deviations, and deviations that changed by less
@@ -64,6 +71,8 @@ _STRIKING = 5.0
 # Entries by which the most common value is found.
 _ROWS, _LAGS = 2000, 8
 _LONGEST = 60
+# Nodes that moments have to be of.
+_FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -120,13 +129,13 @@ class Profile:
     mean, deviation
         Of the compared columns, (m,).
     common
-        The share of the entries of each column that have its most common value, (m,); empty if
-        unknown.
+        The share of the entries of each column that have its most common value, (m,); NaN where
+        that is unknown.
     num_nodes
         Number of nodes.
     degree, isolated, mutual
-        Neighbours per node, the share of nodes without any, and that of edges which exist in both
-        directions; None if edges are unknown.
+        Neighbours per node, None if edges are unknown; the share of nodes without any, and that of
+        edges which exist in both directions.
     feature_names
         Names of all columns of the graph; in memory only.
     """
@@ -136,8 +145,8 @@ class Profile:
     common: FloatArray
     num_nodes: int
     degree: float | None = None
-    isolated: float | None = None
-    mutual: float | None = None
+    isolated: float = 0.0
+    mutual: float = 1.0
     feature_names: tuple[str, ...] | None = None
 
     @classmethod
@@ -191,7 +200,10 @@ class Baseline:
     def measure(cls, graph: Graph, nodes: NDArray[np.int64], own: Moments) -> Baseline:
         """Measure the source at labelled nodes, of which the moments are known."""
         every = graph.classified
-        moments = column_moments(graph.features[every]) if every.size > nodes.size else own
+        if every.size < nodes.size + _FEWEST:  # the difference would be about few nodes
+            every, moments = nodes, own
+        else:
+            moments = column_moments(graph.features[every])
         columns = np.sort(np.argsort(-moments[1], kind="stable")[:MOST_COLUMNS])
         nothing = np.zeros(columns.size)
         return cls(
@@ -200,7 +212,7 @@ class Baseline:
             Profile.measure(graph, every, moments, columns),
             steps=nothing,
             factors=nothing,
-            unlabelled=int(every.size - graph.labelled.size),
+            unlabelled=max(int(every.size - graph.labelled.size), 0),
         )
 
     def profile(
@@ -213,25 +225,13 @@ class Baseline:
     def of_moments(self, moments: Moments, num_nodes: int) -> Profile:
         """Return what is known of a target in files."""
         mean, deviation = (values[self.columns.astype(np.int64)] for values in moments)
-        return Profile(mean, deviation, np.empty(0), num_nodes)
+        return Profile(mean, deviation, np.full(mean.size, np.nan), num_nodes)
 
     def largest(self, count: int) -> Baseline | None:
         """Return the baseline of the columns with the largest variance; None if there are none."""
         kept = np.sort(np.argsort(-self.whole.deviation, kind="stable")[:count])
-        nodes, whole = (
-            replace(x, mean=x.mean[kept], deviation=x.deviation[kept], common=x.common[kept])
-            for x in (self.nodes, self.whole)
-        )
-        found = Baseline(
-            self.columns[kept],
-            nodes,
-            whole,
-            self.steps[kept],
-            self.factors[kept],
-            self.environments,
-            self.unlabelled,
-        )
-        return found if count else None
+        sides = {name: _rows(getattr(self, name), kept) for name in ("nodes", "whole")}
+        return replace(_rows(self, kept), **sides) if count else None
 
     def moved(self, target: Profile) -> tuple[FloatArray, FloatArray]:
         """Return how far means and deviations lie from the source's, beyond chance; both (m,)."""
@@ -247,10 +247,8 @@ class Baseline:
 
     def like(self, target: Profile) -> Profile:
         """Return the profile of the source's nodes that the target resembles more."""
-        apart = [
-            _distances(item, target).clip(0.0, 10.0).sum() for item in (self.nodes, self.whole)
-        ]
-        return self.nodes if apart[0] <= apart[1] else self.whole
+        sides = self.nodes, self.whole
+        return min(sides, key=lambda side: _distances(side, target).clip(0.0, 10.0).sum())
 
     def learned(self, target: Profile) -> Baseline:
         """Return the baseline after one more labelled environment."""
@@ -296,7 +294,7 @@ def compare(
         found += _columns(baseline, target)
         found += _edges(baseline.like(target), target, source, evidence, reads_edges)
         found += _unseen(baseline, target)
-    return tuple(sorted(found, key=lambda change: -change.size))
+    return tuple(sorted((x for x in found if x.size >= 1.0), key=lambda change: -change.size))
 
 
 def telling(found: Sequence[Change], most: int) -> list[Change]:
@@ -308,45 +306,47 @@ def telling(found: Sequence[Change], most: int) -> list[Change]:
 
 def _columns(baseline: Baseline, target: Profile) -> Iterator[Change]:
     """Yield what happened to all columns, or else to each."""
-    source, numbers = baseline.like(target), baseline.columns.astype(np.int64)
-    varied = source.deviation > 0.0
+    source = baseline.like(target)
+    varied, varies = source.deviation > 0.0, target.deviation > 0.0
     if not varied.any():
         return
-    if not np.any(target.deviation > 0.0) and target.num_nodes > 1:
-        text = "all nodes have the same features."
-        yield Change("nodes_same", "columns", "all columns", None, None, 10 * _BROKEN, text, True)
+    together = _together(source, target)
+    if together is not None:
+        yield Change(together[0], "columns", "all columns", None, *together[1:], broken=True)
         return
-    scale = _common_scale(source, target)
-    if scale is not None:
-        text = f"all columns are on another scale (x {scale:.3g})."
-        size = _BROKEN + abs(float(np.log(scale)))
-        yield Change("columns_scale", "columns", "all columns", 1.0, scale, size, text, True)
-        return
-    if _standard(target) and not _standard(source):
-        text = "the columns were standardised: all have mean 0 and deviation 1 (not so before)."
-        yield Change(
-            "columns_standardised", "columns", "all columns", None, None, _BROKEN, text, True
-        )
-        return
-    label = [_label(number, target.feature_names) for number in numbers]
+    label = [_label(int(number), target.feature_names) for number in baseline.columns]
     order, gain = _order(source, target)
     other = np.flatnonzero(order != np.arange(order.size))
     if other.size:
-        pairs = [f"{label[here]} looks like {label[order[here]]}" for here in other[:3]]
-        more = " ..." if other.size > 3 else ""
-        what = "2 columns look exchanged" if other.size == 2 else "columns are in another order"
-        text = f"{what}: {', '.join(pairs[: 1 if other.size == 2 else 3])}{more}."
-        size = _BROKEN + gain
-        yield Change("columns_order", "columns", what, None, float(other.size), size, text, True)
-    left = np.setdiff1d(np.flatnonzero(varied | (target.deviation > 0.0)), other)
+        pairs = [f"{label[x]} looks like {label[order[x]].rstrip(',')}" for x in other[:3]]
+        what = "columns are in another order"
+        text = f"{what}: {', '.join(pairs)}{' ...' * (other.size > 3)}."
+        if other.size == 2:
+            what = "2 columns look exchanged"
+            text = f"{what}: {pairs[0]}, and the other way round."
+        known = what, None, float(other.size), _BROKEN + gain, text
+        yield Change("columns_order", "columns", *known, broken=True)
     steps, factors = baseline.moved(target)
-    both = varied & (target.deviation > 0.0)
-    others = float(np.median(np.log(target.deviation[both] / source.deviation[both])))
-    known = steps, factors, others * (both.sum() > 2)
-    for here in left:
-        change = _column(baseline, source, target, int(here), label[here], *known)
-        if change is not None:
-            yield change
+    both = varied & varies
+    logs = np.log(target.deviation[both] / source.deviation[both])
+    others = float(np.median(logs)) if logs.size > 2 else 0.0
+    for here in np.setdiff1d(np.flatnonzero(varied | varies), other):
+        moved = float(steps[here]), float(factors[here])
+        yield _column(baseline, source, target, int(here), label[here], *moved, others)
+
+
+def _together(source: Profile, target: Profile) -> tuple[str, float | None, float, str] | None:
+    """Return what happened to all columns at once: a code, a value, a size and a sentence."""
+    if target.num_nodes > 1 and not np.any(target.deviation > 0.0):
+        return "nodes_same", None, 10.0 * _BROKEN, "all nodes have the same features."
+    scale = _common_scale(source, target)
+    if scale is not None:
+        text = f"all columns are on another scale (x {scale:.3g})."
+        return "columns_scale", scale, _BROKEN + abs(float(np.log(scale))), text
+    if _standard(target) and not _standard(source):
+        text = "the columns were standardised: all have mean 0 and deviation 1 (not so before)."
+        return "columns_standardised", None, _BROKEN, text
+    return None
 
 
 def _column(
@@ -355,58 +355,53 @@ def _column(
     target: Profile,
     here: int,
     label: str,
-    steps: FloatArray,
-    factors: FloatArray,
+    step: float,
+    factor: float,
     others: float,
-) -> Change | None:
-    """Return what happened to a column, if anything that is worth a mention did.
+) -> Change:
+    """Return the most that can be said of a column.
 
-    ``others`` is the logarithm of the usual ratio of deviations.
+    ``step`` and ``factor`` say how far mean and deviation moved, and ``others`` is the logarithm of
+    the usual ratio of deviations.
     """
-    name = label.partition("`")[2].rstrip("`") or label.removeprefix("column ")
     mean, deviation = float(source.mean[here]), float(source.deviation[here])
     now, spread = float(target.mean[here]), float(target.deviation[here])
-    common = source.common[here]
-    dense = common < _DENSE
+    common, filled = float(source.common[here]), float(target.common[here])
+    dense, broken = common < _DENSE, False
+    least = _LEAST_STEP if baseline.environments > 2 else _STEP
+    sizes = (
+        step / max(least, _BEYOND * float(baseline.steps[here])),
+        factor / max(np.log(_FACTOR), _BEYOND * float(baseline.factors[here])) * dense,
+    )
+    size, scale = max(sizes), spread / deviation if deviation > 0.0 else 0.0
+    code = "column_mean" if sizes[0] == size else "column_spread"
     was = f"(was {mean:.3g} ± {deviation:.3g})"
-    values = "column", name, mean, now
-    if spread == 0.0:
-        expected = target.num_nodes * (1.0 - common)
-        if expected < 10.0:
-            return None
-        size = 2.0 * _BROKEN if dense else _BROKEN * float(1.0 - common)
-        if size < 1.0:
-            return None
-        text = f"{label} is {now:.3g} everywhere {was}."
-        return Change("column_constant", *values, size, text, bool(dense))
-    if deviation == 0.0:
-        size = _BROKEN * float(1.0 - target.common[here]) if target.common.size else 2.0
-        text = f"{label} varies, {now:.3g} ± {spread:.3g} (was {mean:.3g} everywhere)."
-        return Change("column_varies", *values, size, text) if size >= 1.0 else None
-    scale = spread / deviation
-    stands_out = abs(np.log(scale)) >= np.log(_SCALE) and abs(others) < np.log(_FACTOR)
-    if dense and stands_out and _same_mean(mean / deviation, now / spread):
-        text = f"{label} is on another scale (x {scale:.3g}): {now:.3g} ± {spread:.3g} {was}."
-        return Change("column_scale", *values, _BROKEN + abs(float(np.log(scale))), text, True)
-    limit = max(_LEAST_STEP if baseline.environments > 2 else _STEP, _BEYOND * baseline.steps[here])
-    stretch = max(float(np.log(_FACTOR)), _BEYOND * baseline.factors[here])
-    size = max(steps[here] / limit, factors[here] / stretch * dense)
-    filled = float(target.common[here] - common) if target.common.size else 0.0
-    if filled >= _FILLED and (size >= 1.0 or not baseline.environments):
-        text = (
-            f"{label} has one value at {target.common[here]:.0%} of the nodes (was {common:.0%})."
-        )
-        return Change("column_filled", *values, float(max(size, filled / _FILLED)), text)
-    if size < 1.0:
-        return None
-    code = "column_mean" if steps[here] / limit >= size else "column_spread"
     text = f"{label} moved to {now:.3g} ± {spread:.3g} {was}."
-    return Change(code, *values, float(size), text)
+    if scale == 0.0 and deviation > 0.0:
+        # A rare value may be missing from a few nodes.
+        size = _BROKEN * (1.0 + dense - common) * (target.num_nodes * (1.0 - common) >= 10.0)
+        code, broken, text = "column_constant", dense, f"{label} is {now:.3g} everywhere {was}."
+    elif deviation == 0.0:
+        code, size = "column_varies", _BROKEN * (1.0 - np.nan_to_num(filled, nan=0.8))
+        text = f"{label} varies, {now:.3g} ± {spread:.3g} (was {mean:.3g} everywhere)."
+    elif (
+        dense
+        and abs(np.log(scale)) >= np.log(_SCALE)
+        and abs(others) < np.log(_FACTOR)
+        and _same_mean(mean / deviation, now / spread)
+    ):
+        code, size, broken = "column_scale", _BROKEN + abs(float(np.log(scale))), True
+        text = f"{label} is on another scale (x {scale:.3g}): {now:.3g} ± {spread:.3g} {was}."
+    elif filled - common >= _FILLED and (size >= 1.0 or not baseline.environments):
+        code, size = "column_filled", max(size, (filled - common) / _FILLED)
+        text = f"{label} has one value at {filled:.0%} of the nodes (was {common:.0%})."
+    name = label.partition("`")[2].rstrip("`,") or label.removeprefix("column ")
+    return Change(code, "column", name, mean, now, float(size), text, broken)
 
 
 def _label(number: int, names: Sequence[str] | None) -> str:
     named = "" if names is None or number >= len(names) else printable(names[number])[:_LONGEST]
-    return f"column {number}, `{named}`" if named else f"column {number}"
+    return f"column {number}, `{named}`," if named else f"column {number}"
 
 
 def _common_scale(source: Profile, target: Profile) -> float | None:
@@ -486,44 +481,34 @@ def _order(source: Profile, target: Profile) -> tuple[NDArray[np.int64], float]:
 def _edges(
     source: Profile, target: Profile, before: Evidence, after: Evidence, reads_edges: bool
 ) -> Iterator[Change]:
-    """Yield what happened to the edges."""
-    if source.degree is None or target.degree is None:
-        return
+    """Yield what happened to the edges, however small."""
     was, now = source.degree, target.degree
-    values = "edges", "edges per node", was, now
-    if now == 0.0 and was > 0.0:
-        text = f"no edges (was {was:.2g} per node)."
-        yield Change("edges_none", *values, 2.0 * _BROKEN, text, reads_edges)
+    if was is None or now is None:
         return
-    ratio = abs(float(np.log(max(now, 1e-3) / max(was, 1e-3)))) / float(np.log(_FACTOR))
-    if ratio >= 1.0:
-        code = "edges_fewer" if now < was else "edges_more"
-        yield Change(code, *values, ratio, f"{now:.2g} edges per node (was {was:.2g}).")
-    if source.mutual is not None and target.mutual is not None and now > 0.0:
-        lost = source.mutual - target.mutual
-        if lost >= 0.5:
-            text = (
-                f"only one direction of each edge: {target.mutual:.0%} have their reverse (was "
-                f"{source.mutual:.0%})."
-            )
-            both = "edges", "edges in both directions", source.mutual, target.mutual
-            yield Change("edges_one_way", *both, 8.0 * lost, text)
-    if source.isolated is not None and target.isolated is not None:
-        more = target.isolated - source.isolated
-        if more >= _SHARE:
-            text = f"{target.isolated:.0%} of nodes have no neighbours (was {source.isolated:.0%})."
-            alone = "edges", "nodes without neighbours", source.isolated, target.isolated
-            yield Change("nodes_isolated", *alone, more / _SHARE, text)
+    if now == 0.0 < was:
+        text = f"no edges (was {was:.2g} per node)."
+        known = "edges", "edges per node", was, now, 2.0 * _BROKEN, text
+        yield Change("edges_none", *known, broken=reads_edges)
+        return
+    ratio = float(np.log(max(now, 1e-3) / max(was, 1e-3)) / np.log(_FACTOR))
+    code, text = "edges_fewer" if ratio < 0.0 else "edges_more", f"{now:.2g} edges per node"
+    values = "edges per node", was, now
+    yield Change(code, "edges", *values, abs(ratio), f"{text} (was {was:.2g}).")
+    lost = source.mutual - target.mutual
+    text = f"only one direction of each edge: {target.mutual:.0%} have their reverse"
+    values = "edges in both directions", source.mutual, target.mutual
+    size = 8.0 * lost * (lost >= 0.5)
+    yield Change("edges_one_way", "edges", *values, size, f"{text} (was {source.mutual:.0%}).")
+    values = "nodes without neighbours", source.isolated, target.isolated
+    text = f"{target.isolated:.0%} of nodes have no neighbours (was {source.isolated:.0%})."
+    size = (target.isolated - source.isolated) / _SHARE
+    yield Change("nodes_isolated", "edges", *values, size, text)
     if before.homophily is not None and after.homophily is not None:
-        moved = abs(after.homophily - before.homophily)
-        if moved >= _SHARE:
-            word = "fewer" if after.homophily < before.homophily else "more"
-            text = (
-                f"{word} neighbours are predicted alike: {after.homophily:.0%} (was "
-                f"{before.homophily:.0%})."
-            )
-            pair = "edges", "homophily of predictions", before.homophily, after.homophily
-            yield Change("homophily", *pair, moved / _SHARE, text)
+        size = (after.homophily - before.homophily) / _SHARE
+        text = f"{'fewer' if size < 0.0 else 'more'} neighbours are predicted alike"
+        values = "homophily of predictions", before.homophily, after.homophily
+        text = f"{text}: {after.homophily:.0%} (was {before.homophily:.0%})."
+        yield Change("homophily", "edges", *values, abs(size), text)
 
 
 def _predictions(
@@ -533,52 +518,44 @@ def _predictions(
     usual: float | FloatArray,
     num_nodes: int,
 ) -> Iterator[Change]:
-    """Yield what happened to the predictions."""
+    """Yield what happened to the predictions, however small."""
     was, now = source.predicted_shares, target.predicted_shares
-    top = int(now.argmax())
+    sizes = np.abs(now - was) / np.maximum(_SHARE, _BEYOND * usual)
+    top, most = int(now.argmax()), int(sizes.argmax())
+    gone = np.flatnonzero((now == 0.0) & (was >= 0.02) & (was * num_nodes >= 20.0))
     if now[top] >= 0.995 and was[top] < 0.95 and num_nodes > 1:
-        text = f"class {top} is predicted for {_whole(float(now[top]))} (was {was[top]:.0%})."
-        known = f"class {top}", float(was[top]), float(now[top])
-        yield Change("one_class", "predictions", *known, _STRIKING, text)
+        many = "all nodes" if now[top] == 1.0 else f"{now[top]:.1%} of nodes"
+        rows = [("one_class", top, _STRIKING, f"is predicted for {many}")]
     else:
-        gone = (now == 0.0) & (was >= 0.02) & (was * num_nodes >= 20.0)
-        for k in map(int, np.flatnonzero(gone)):
-            known = f"class {k}", float(was[k]), 0.0
-            text = f"class {k} is never predicted (was {was[k]:.0%})."
-            yield Change("class_never", "predictions", *known, 1.0 + known[1] / _SHARE, text)
-        sizes = np.abs(now - was) / np.maximum(_SHARE, _BEYOND * usual)
-        k = int(sizes.argmax())
-        if sizes[k] >= 1.0 and now[k] > 0.0:
-            known = f"class {k}", float(was[k]), float(now[k])
-            text = f"class {k} is predicted for {now[k]:.0%} of nodes (was {was[k]:.0%})."
-            yield Change("class_shares", "predictions", *known, float(sizes[k]), text)
-    here, most = log_odds(target.confidence), max([*seen, log_odds(source.confidence)])
-    if here - most >= _LOG_ODDS:
-        text = (
-            f"mean confidence is {target.confidence:.1%}, beyond anything seen (was "
-            f"{source.confidence:.1%})."
-        )
-        size = min((here - most) / _LOG_ODDS, _STRIKING)
-        known = "mean confidence", source.confidence, target.confidence
-        yield Change("confidence_beyond", "predictions", *known, size, text)
-
-
-def _whole(share: float) -> str:
-    return "all nodes" if share == 1.0 else f"{share:.1%} of nodes"
+        rows = [("class_never", int(k), 1.0 + was[k] / _SHARE, "is never predicted") for k in gone]
+        text = f"is predicted for {now[most]:.0%} of nodes"
+        rows += [("class_shares", most, float(sizes[most] * (now[most] > 0.0)), text)]
+    for code, k, size, text in rows:
+        values = f"class {k}", float(was[k]), float(now[k]), float(size)
+        yield Change(code, "predictions", *values, f"class {k} {text} (was {was[k]:.0%}).")
+    beyond = log_odds(target.confidence) - max([*seen, log_odds(source.confidence)])
+    text = f"mean confidence is {target.confidence:.1%}, beyond anything seen"
+    both, size = (source.confidence, target.confidence), min(beyond / _LOG_ODDS, _STRIKING)
+    text = f"{text} (was {source.confidence:.1%})."
+    yield Change("confidence_beyond", "predictions", "mean confidence", *both, size, text)
 
 
 def _unseen(baseline: Baseline, target: Profile) -> Iterator[Change]:
     """Yield that the target looks like all of the source's nodes, and not like the card's."""
     known, whole = baseline.nodes, baseline.whole
     near, far = (float(_distances(item, target).sum()) for item in (whole, known))
-    if far < 2.0 * near + 0.01 * known.mean.size * _CHANCE:
-        return
-    missing = baseline.unlabelled
     text = (
         f"kinds of nodes that the card has not seen: it was built from {known.num_nodes:,} of the "
-        f"source's {whole.num_nodes:,} nodes, of which {missing:,} have no label."
+        f"source's {whole.num_nodes:,} nodes, of which {baseline.unlabelled:,} have no label."
     )
-    yield Change("nodes_unseen", "nodes", "nodes of the card", None, None, 1.0, text)
+    size = float(far >= 2.0 * near + 0.01 * known.mean.size * _CHANCE)
+    yield Change("nodes_unseen", "nodes", "nodes of the card", None, None, size, text)
+
+
+def _rows(part: Any, kept: NDArray[np.int64]) -> Any:
+    """Return an object of which each array has some of its rows."""
+    arrays = {key: value for key, value in vars(part).items() if isinstance(value, np.ndarray)}
+    return replace(part, **{key: value[kept] for key, value in arrays.items()})
 
 
 def _common(features: Features, nodes: NDArray[np.int64], columns: NDArray[np.int64]) -> FloatArray:
@@ -594,13 +571,11 @@ def _common(features: Features, nodes: NDArray[np.int64], columns: NDArray[np.in
     return np.asarray(np.sqrt(np.mean(equal, axis=0)))
 
 
-def _mutual(graph: Graph) -> float | None:
+def _mutual(graph: Graph) -> float:
     """Return the share of directed edges whose reverse exists; 1 for undirected edges."""
-    if not graph.num_edges:
-        return None
     if not graph.directed:
         return 1.0
     ends = graph.edges[graph.edges[:, 0] != graph.edges[:, 1]].astype(np.int64)
     arcs = np.unique(ends[:, 0] * graph.num_nodes + ends[:, 1]).size
     pairs = np.unique(ends.min(axis=1) * graph.num_nodes + ends.max(axis=1)).size
-    return 2.0 * (arcs - pairs) / arcs if arcs else None
+    return 2.0 * (arcs - pairs) / arcs if arcs else 1.0

@@ -33,6 +33,8 @@ SKETCH_SIZE = 128
 # An unknown share, uniform between 0 and 1, has a standard deviation of 0.29.
 LARGEST_DRIFT = 0.25
 _LEAST_SEPARATION = 1e-3
+# Share of nodes without a label up to which the accuracy of the others is that of all.
+_MOST_UNLABELLED = 0.2
 _BLOCK = 4096
 
 
@@ -50,12 +52,16 @@ class DriftBaseline:
         Distance of the class means, see `class_separation`.
     recalls
         Accuracy within each class, (K,).
+    apart
+        How far nodes without a label move the sketch, if they are as many among the target's nodes
+        as at the source, or a fifth of them if they are more. None in older cards.
     """
 
     sketch: FloatArray
     num_nodes: int
     separation: float
     recalls: FloatArray
+    apart: FloatArray | None = None
 
     @classmethod
     def measure(
@@ -71,11 +77,13 @@ class DriftBaseline:
         counts = np.bincount(labels, minlength=num_classes)
         right = np.bincount(labels[predictions == labels], minlength=num_classes)
         overall = float((predictions == labels).mean())
+        own = column_sketch(column_moments(graph.features[nodes])[0], column_std)
         return cls(
-            sketch=column_sketch(column_moments(graph.features[nodes])[0], column_std),
+            sketch=own,
             num_nodes=int(nodes.size),
             separation=class_separation(graph.features[nodes], labels, num_classes, column_std),
             recalls=np.where(counts > 0, right / np.maximum(counts, 1), overall),
+            apart=_apart(graph, own, int(nodes.size), column_std),
         )
 
     def drift(
@@ -84,12 +92,16 @@ class DriftBaseline:
         """Return the standard deviation of class shares that the target's column means allow.
 
         ``mean`` and ``spread`` are the mean and the standard deviation of the target's columns over
-        its observed nodes.
+        its observed nodes. Nodes without a label are a part of the source as well: the target is
+        compared with the nearest mixture of these and of the card's nodes.
         """
-        change = column_sketch(mean, column_std, self.sketch.size) - self.sketch
         used = column_std > 0.0
         if not used.any():
             return 0.0
+        change = column_sketch(mean, column_std, self.sketch.size) - self.sketch
+        if self.apart is not None and self.apart.any():
+            share = float(change @ self.apart) / float(self.apart @ self.apart)
+            change = change - np.clip(share, 0.0, 1.0) * self.apart
         # A few nodes have a smaller spread than their population.
         ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
         chance = 1.0 / self.num_nodes + ratio / num_nodes
@@ -98,6 +110,21 @@ class DriftBaseline:
         excess = max(float((change**2).mean()) - chance, 0.0)
         # If the classes differ by less than chance, they explain no more than chance does.
         return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
+
+
+def _apart(
+    graph: Graph, own: FloatArray, num_nodes: int, column_std: FloatArray
+) -> FloatArray | None:
+    """Return how far nodes without a label move the sketch ``own`` of labelled ones."""
+    if graph.labels is None or graph.num_nodes == 0:
+        return np.zeros_like(own)
+    rows = graph.classified
+    rows = rows[graph.labels[rows] < 0]
+    if not rows.size:
+        return np.zeros_like(own)
+    share = min(rows.size / (rows.size + num_nodes), _MOST_UNLABELLED)
+    theirs = column_sketch(column_moments(graph.features[rows])[0], column_std)
+    return np.asarray(share * (theirs - own))
 
 
 def column_sketch(mean: FloatArray, column_std: FloatArray, size: int = SKETCH_SIZE) -> FloatArray:

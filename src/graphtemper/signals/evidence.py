@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
@@ -57,6 +57,9 @@ SIGNALS = (
 """The signals that the atlas reads if the model can be run."""
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """The signals that the atlas reads if there are only logits."""
+
+SHOWN = (*COVARIANCES, "noise_agreement", "source_noise_agreement", "edge_agreement")
+"""The fields of `Evidence` that are those of `Views`: they need the model."""
 
 # Smallest variance of logits, in units of the source's, that covariances are divided by.
 _LEAST_VARIANCE = 1e-3
@@ -230,76 +233,38 @@ def measure(
     """
     basic = of_logits(observation, probe)
     if whole:
-        agreement, snr = _beside(observation, probe)
+        agreement = observation.once(
+            ("second agreement", probe.second, probe.seed),
+            lambda: second_agreement(observation, probe),
+        )
+        snr = observation.once(("snr",), lambda: _snr(observation))
         basic = replace(basic, second_agreement=agreement, snr=snr)
     if not observation.has_model:
         return basic
     return with_views(basic, views.measure(observation, probe) if sampled is None else sampled)
 
 
-class _Shown(Protocol):
-    """What the views of a model show, as `graphtemper.signals.views.Views` and `Evidence` do."""
-
-    @property
-    def feature(self) -> Covariance | None: ...
-    @property
-    def own_feature(self) -> Covariance | None: ...
-    @property
-    def edge(self) -> Covariance | None: ...
-    @property
-    def wedge(self) -> Covariance | None: ...
-    @property
-    def held(self) -> Covariance | None: ...
-    @property
-    def noise_agreement(self) -> float | None: ...
-    @property
-    def source_noise_agreement(self) -> float | None: ...
-    @property
-    def edge_agreement(self) -> float | None: ...
-
-
-def with_views(basic: Evidence, shown: _Shown) -> Evidence:
+def with_views(basic: Evidence, shown: views.Views | Evidence) -> Evidence:
     """Return evidence of logits with what views of the model show."""
-    return replace(
-        basic,
-        feature=shown.feature,
-        own_feature=shown.own_feature,
-        edge=shown.edge,
-        wedge=shown.wedge,
-        held=shown.held,
-        noise_agreement=shown.noise_agreement,
-        source_noise_agreement=shown.source_noise_agreement,
-        edge_agreement=shown.edge_agreement,
-    )
+    return replace(basic, **{name: getattr(shown, name) for name in SHOWN})
 
 
 def of_logits(observation: Observation, probe: Probe) -> Evidence:
     """Return the evidence that needs logits and the graph alone; it is measured once."""
-    key = ("logits", probe.temperature, probe.confidence_threshold, probe.entropy_threshold)
-    if key not in observation.memo:
-        graph, nodes = observation.graph, observation.nodes
-        logits = observation.logits
+    graph, nodes, logits = observation.graph, observation.nodes, observation.logits
 
-        def part(rows: slice) -> LogitSums:
-            return LogitSums.of(nodes[rows], logits[rows], probe)
+    def part(rows: slice) -> LogitSums:
+        return LogitSums.of(nodes[rows], logits[rows], probe)
 
+    def measured() -> Evidence:
         sums = LogitSums.total(map_blocks(part, *logits.shape))
         degree = float(signals.log_degree(graph.degrees[nodes]).mean())
         links, everywhere = graph.links, observation.all_predictions
         homophily = signals.predicted_homophily(everywhere, links) if len(links) else None
-        observation.memo[key] = sums.evidence(homophily, degree)
-    found: Evidence = observation.memo[key]
-    return found
+        return sums.evidence(homophily, degree)
 
-
-def _beside(observation: Observation, probe: Probe) -> tuple[float | None, float | None]:
-    """Return what is in no signal: the agreement with the second opinion, and the SNR."""
-    key = ("beside", probe.second, probe.seed)
-    if key not in observation.memo:
-        snr = _snr(observation) if observation.has_model else None
-        observation.memo[key] = second_agreement(observation, probe), snr
-    found: tuple[float | None, float | None] = observation.memo[key]
-    return found
+    key = ("logits", probe.temperature, probe.confidence_threshold, probe.entropy_threshold)
+    return observation.once(key, measured)
 
 
 def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:
@@ -321,13 +286,16 @@ def second_agreement(observation: Observation, probe: Probe) -> float | None:
     if probe.second is None:
         return None
     weights = probe.second.weights
-    columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
+    sums = sketch_weights(probe.column_std, probe.seed)[:, : len(weights) - 1]
+    columns = sums @ weights[:-1]
     scores = project(observation.graph.features, columns)[observation.nodes] + weights[-1]
     second = np.nan_to_num(scores).argmax(axis=1)
     return float((observation.predictions == second).mean())
 
 
 def _snr(observation: Observation) -> float | None:
+    if not observation.has_model:
+        return None
     try:
         return signals.snr_estimate(observation.graph.features, observation.all_predictions)
     except InputError:  # one predicted class, one class per node, or constant features
@@ -427,14 +395,17 @@ def signals_of(
     }
     if target is None:
         return of_logits
-    source = reference.evidence
+    source, accuracy = reference.evidence, reference.accuracy  # the source's own without a gain
+    if target.signal is not None:
+        gain = float(np.exp(target.signal))
+        accuracy = signal_accuracy(evidence, reference, gain, reference.moments)
     shares = 0.5 * (evidence.predicted_shares + source.predicted_shares)
     moved = float(((evidence.predicted_shares - source.predicted_shares) ** 2).sum())
     chance = sampled * float((shares * (1.0 - shares)).sum())
     variance, least = (float(np.trace(item.covariance)) for item in (evidence, source))
     unit = max(variance, _LEAST_VARIANCE * least, 1e-300)
     return of_logits | {
-        LEAD: _log_odds(_lead(evidence, reference, target)),
+        LEAD: _log_odds(accuracy),
         "noise agreement": _log_odds(evidence.noise_agreement),
         "source-noise agreement": _log_odds(evidence.source_noise_agreement),
         "edge agreement": float(np.arctanh(np.clip(evidence.edge_agreement or 0.0, -0.99, 0.99))),
@@ -448,13 +419,6 @@ def signals_of(
 def _log_odds(share: float | None) -> float:
     """Return log-odds in which shares of nearly no and nearly all nodes are alike."""
     return log_odds(None if share is None else float(np.clip(share, 0.005, 0.995)))
-
-
-def _lead(evidence: Evidence, reference: Reference, target: Gains) -> float:
-    """Return the signal accuracy with the source's class shares; the source's without a gain."""
-    if target.signal is None:
-        return reference.accuracy
-    return signal_accuracy(evidence, reference, float(np.exp(target.signal)), reference.moments)
 
 
 def signal_accuracy(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import Keys, mixed
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.neighbourhoods import Rows, ball
+from graphtemper.graph.neighbourhoods import Rows, Whole, ball
 from graphtemper.graph.operators import adjacency
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals.covariances import centred
@@ -22,109 +21,33 @@ MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
 """Largest parts of a graph in memory: nodes, links, and the share of the graph."""
 
 
-class Whole(Protocol):
-    """A large graph of which parts are read."""
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-
-    @property
-    def num_edges(self) -> int:
-        """Number of edges."""
-
-    @property
-    def num_links(self) -> int:
-        """Number of pairs of neighbours."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether edges have neither directions nor attributes, nor nodes types."""
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the graph is in files, which are never read whole."""
-
-    def fresh(self) -> Whole:
-        """Return the same graph without what was kept of earlier reads."""
-
-    def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the neighbours of nodes, and where those of each node start."""
-
-    def ball(self, centre: Rows, radius: int) -> Rows | None:
-        """Return all nodes within ``radius`` edges, sorted; None if they are too many to read."""
-
-    def degrees(self, nodes: Rows) -> Rows:
-        """Return the number of neighbours of nodes."""
-
-    def part(self, nodes: Rows, inner: Rows) -> Graph:
-        """Return the graph of some nodes, sorted, with the links that have an end in ``inner``."""
-
-    def keys(self, nodes: NDArray[Any]) -> Keys:
-        """Return the numbers by which nodes are drawn, see `graphtemper.signals.sampling`."""
-
-    def readable(self, rows: int, links: int) -> bool:
-        """Return whether a part of this size may be read at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory:
+class InMemory(Whole):
     """The graph of an observation as a `Whole`."""
 
-    observation: Observation
-
-    @property
-    def num_nodes(self) -> int:
-        """See `Whole`."""
-        return self.observation.graph.num_nodes
-
-    @property
-    def num_edges(self) -> int:
-        """See `Whole`."""
-        return self.observation.graph.num_edges
-
-    @property
-    def num_links(self) -> int:
-        """See `Whole`."""
-        return len(self.observation.graph.links)
-
-    @property
-    def is_plain(self) -> bool:
-        """See `Whole`."""
-        return self.observation.graph.is_plain
-
-    @property
-    def on_disk(self) -> bool:
-        """See `Whole`."""
-        return False
-
-    def fresh(self) -> InMemory:
-        """See `Whole`."""
-        return self
+    def __init__(self, observation: Observation) -> None:
+        self.graph = graph = observation.graph
+        self.num_nodes, self.num_edges = graph.num_nodes, graph.num_edges
+        self.num_links, self.is_plain = len(graph.links), graph.is_plain
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `Whole`."""
-        rows = adjacency(self.observation.graph)[nodes]
+        rows = adjacency(self.graph)[nodes]
         return rows.indices, rows.indptr
 
     def ball(self, centre: Rows, radius: int) -> Rows:
         """See `Whole`."""
-        return ball(adjacency(self.observation.graph), centre, radius)
+        return ball(adjacency(self.graph), centre, radius)
 
     def degrees(self, nodes: Rows) -> Rows:
         """See `Whole`."""
-        return np.asarray(self.observation.graph.degrees[nodes])
+        return np.asarray(self.graph.degrees[nodes])
 
     def part(self, nodes: Rows, inner: Rows) -> Graph:
         """See `Whole`."""
-        part = self.observation.graph.subgraph(nodes)
+        part = self.graph.subgraph(nodes)
         read = np.zeros(nodes.size, dtype=bool)
         read[np.searchsorted(nodes, inner)] = True
         return part.keep_links(np.asarray(read[part.links].any(axis=1)))
-
-    def keys(self, nodes: NDArray[Any]) -> Keys:
-        """See `Whole`."""
-        return mixed(nodes.astype(np.uint64))
 
     def readable(self, rows: int, links: int) -> bool:
         """See `Whole`."""

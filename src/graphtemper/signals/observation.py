@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import errors
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.reproducible import Keys
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
@@ -22,6 +22,8 @@ from graphtemper.models.predictor import Predictor, checked_logits, predict
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.passes import Kind
 from graphtemper.signals.pointwise import kappa
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +132,13 @@ class Observation:
 
     def _checked(self, logits: ArrayLike) -> FloatArray:
         return checked_logits(logits, self.graph.num_nodes)
+
+    def once(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+        """Return a measurement by its key, which is made on first use."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        made: Made = self.memo[key]
+        return made
 
     @property
     def has_model(self) -> bool:
@@ -242,11 +251,11 @@ class Observation:
         """
         noise, loss = (level if kind != "edge" else None), (share if kind != "feature" else None)
         key = (kind, passes, noise, loss)
-        cache = self.memo
-        if key not in cache:
+
+        def counted() -> NDArray[np.int64]:
             runs = perturb.passes(
                 self.predictor, self.graph, kind, passes, level=level, share=share, seed=self.seed
             )
-            cache[key] = perturb.count_votes(logits[self.nodes] for logits in runs)
-        votes: NDArray[np.int64] = cache[key]
-        return votes
+            return perturb.count_votes(logits[self.nodes] for logits in runs)
+
+        return self.once(key, counted)

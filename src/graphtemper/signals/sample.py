@@ -4,7 +4,7 @@ A model of k layers computes the logits of a node from the nodes within k edges 
 receptive field. Logits of the whole graph that were made elsewhere therefore leave little to run:
 the perturbed passes are taken on the union of the fields of some nodes and of the ends of some
 links, whose cost does not depend on the size of the graph. The graph is in memory or in files
-(`graphtemper.signals.graph_parts.Whole`).
+(`graphtemper.graph.neighbourhoods.Whole`).
 
 **Depth.** It is tested and not assumed: the model runs on the fields of a few nodes, one edge
 deeper each time, until it gives their known logits. All sampled nodes are then compared, since a
@@ -52,7 +52,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import mixed, one_blas_thread, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.neighbourhoods import Rows
+from graphtemper.graph.neighbourhoods import Rows, Whole
 from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals import evidence, sampling
@@ -72,7 +72,6 @@ from graphtemper.signals.graph_parts import (
     Field,
     InMemory,
     Reach,
-    Whole,
     logits_on,
     relative_work,
 )

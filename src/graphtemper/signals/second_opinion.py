@@ -10,9 +10,20 @@ agreement on the line with slope one (Baek et al., *Agreement-on-the-line*, 2022
 constant. Where the meaning of the classes has moved, both err alike and agreement shows nothing: so
 it may lower an estimate, and never raises one.
 
-The classifier is a multinomial logistic regression on 64 random signed sums of the standardised
-columns, fitted to labelled nodes that the card does not score. Sums of fewer than 64 columns hold
-all that the columns do, and few coefficients cannot memorise labels.
+The classifier is a multinomial logistic regression on random signed sums of the standardised
+columns, fitted to labelled nodes that the card does not score.
+
+A card holds its coefficients, and at their optimum these are equations for the labels: with sums X,
+one-hot labels Y and fitted probabilities P,
+
+.. math:: X^\top (Y - P) = W
+
+up to the constants, which have no penalty and show how many labels each class has.
+
+Somebody with the features and the list of nodes solves them for 0/1 unknowns where there are enough
+of them. So two thirds of the labels are drawn with the secret of the card, there is one sum for
+every 16 of these (at most 64), none is fitted to fewer than 128, and members of a class with fewer
+than ten have the classes of the model in the place of their labels.
 """
 
 from __future__ import annotations
@@ -29,13 +40,18 @@ from graphtemper._core.reproducible import stream
 Float32 = NDArray[np.float32]
 SKETCH = 64
 """Number of random signed sums that stand for the columns."""
+LABELS_PER_SUM = 16
+"""Fitted labels that hide in each sum; ``bench card-attacks`` measures how well."""
+FEWEST_LABELS = 8 * LABELS_PER_SUM
+"""With fewer labels the sums are too few to tell classes apart."""
+FEWEST_MEMBERS = 10
 # The score of a class that no fitted node had.
 _ABSENT = -1e3
 
 
 @dataclass(frozen=True, eq=False)
 class SecondOpinion:
-    """Coefficients (s + 1, K) of the classes; the last row is constant.
+    """Coefficients (s + 1, K) of the classes, for the first s sums; the last row is constant.
 
     Examples
     --------
@@ -79,10 +95,35 @@ class SecondOpinion:
         weights[-1, np.setdiff1d(np.arange(num_classes), labels)] = _ABSENT
         return cls(weights)
 
+    @classmethod
+    def hiding(
+        cls,
+        sums: FloatArray | Float32,
+        labels: NDArray[np.int64],
+        predictions: NDArray[np.int64],
+        num_classes: int,
+    ) -> SecondOpinion | None:
+        """Fit as many sums as the labels hide in; None if there are too few, or of one class.
+
+        Members of a class with few have the class that the model predicts, so that nothing in the
+        coefficients is theirs.
+        """
+        if labels.size < FEWEST_LABELS:
+            return None
+        members = np.bincount(labels, minlength=num_classes)
+        shown, labels = members >= FEWEST_MEMBERS, labels.copy()
+        few = ~shown[labels]
+        likely = shown[predictions]
+        labels[few] = np.where(likely, predictions, members.argmax())[few]
+        if shown.sum() < 2:
+            return None
+        return cls.fit(sums[:, : labels.size // LABELS_PER_SUM], labels, num_classes)
+
     def scores(self, sums: FloatArray | Float32) -> FloatArray:
         """Return the log-odds of the classes, (n, K), up to a constant per node."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = sums.astype(np.float64) @ self.weights[:-1] + self.weights[-1]
+            used = sums[:, : len(self.weights) - 1].astype(np.float64)
+            found = used @ self.weights[:-1] + self.weights[-1]
         return np.asarray(np.nan_to_num(found))
 
 

@@ -24,7 +24,6 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -116,47 +115,34 @@ def measure(observation: Observation, probe: Probe) -> Views:
     """
     sizes = probe.column_std.tobytes()
     key = ("views", probe.splits, probe.temperature, probe.noise_level, probe.seed, sizes)
-    if key not in observation.memo:
-        with np.errstate(over="ignore", invalid="ignore"):
-            observation.memo[key] = _measured(observation, probe)
-    views: Views = observation.memo[key]
-    return views
 
+    def measured() -> Views:
+        graph, nodes, own = observation.graph, observation.nodes, own_view(observation)
+        scaled = own / probe.temperature
+        edge, wedge = edges_and_wedges(scaled, graph, nodes, observation.centre)
+        return Views(
+            edge=edge,
+            wedge=wedge,
+            own=scaled,
+            **_split_views(observation, probe, own),
+            **_noise_agreements(observation, probe),
+            **_held_out(observation, probe, own),
+        )
 
-def _measured(observation: Observation, probe: Probe) -> Views:
-    own = own_view(observation)
-    scaled = own / probe.temperature
-    edge, wedge = edges_and_wedges(scaled, observation.graph, observation.nodes, observation.centre)
-    return Views(
-        edge=edge,
-        wedge=wedge,
-        own=scaled,
-        **_split_views(observation, probe, own),
-        **_noise_agreements(observation, probe),
-        **_held_out(observation, probe, own),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        return observation.once(key, measured)
 
 
 def own_view(observation: Observation) -> FloatArray:
     """Return the logits of every node without its neighbours, (N, K)."""
     run = partial(observation.passes.run, observation.graph, alone=True)
-    return _once(observation, ("own",), run)
+    return observation.once(("own",), run)
 
 
 def share_own_views(source: Observation, target: Observation) -> None:
     """Give an observation the own views of another one, whose features are the same."""
     known = ((key, value) for key, value in source.memo.items() if key[0] in ("own", "own half"))
     target.memo.update(known)
-
-
-def _once(
-    observation: Observation, key: tuple[Hashable, ...], run: Callable[[], FloatArray]
-) -> FloatArray:
-    """Return the logits of a pass, which is taken on first use."""
-    if key not in observation.memo:
-        observation.memo[key] = run()
-    logits: FloatArray = observation.memo[key]
-    return logits
 
 
 def _split_views(observation: Observation, probe: Probe, own: FloatArray) -> dict[str, Any]:
@@ -170,9 +156,9 @@ def _split_views(observation: Observation, probe: Probe, own: FloatArray) -> dic
     for number, half in enumerate(column_halves(graph.num_features, splits, probe.seed)):
         columns = Columns(half, observation.column_moments[0])
         run = partial(passes.run, graph, columns=columns)
-        first = _once(observation, ("half", number, probe.seed), run)
+        first = observation.once(("half", number, probe.seed), run)
         shown = split_nodes(first, clean, predicted, centre, observation.some_nodes)
-        own_first = _once(observation, ("own half", number, probe.seed), partial(run, alone=True))
+        own_first = observation.once(("own half", number, probe.seed), partial(run, alone=True))
         own_shown = split_nodes(own_first, own, everywhere, centre)
         for total, values in zip((whole, square, lead, agree), shown, strict=True):
             total += values
@@ -209,7 +195,7 @@ def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, Any]:
     far: list[float] = []
     for number in range(_repeats(probe.splits)[0]):
         run = partial(noisy_logits, observation, probe.noise_level, number)
-        noisy = _once(observation, ("noise", number, probe.noise_level), run)
+        noisy = observation.once(("noise", number, probe.noise_level), run)
         change = noisy[nodes] - clean
         for found, size in ((near, 1.0), (far, factor)):
             both = (clean + sign * size * change for sign in (1.0, -1.0))
@@ -228,7 +214,7 @@ def _held_out(observation: Observation, probe: Probe, own: FloatArray) -> dict[s
         if observation.part is not None:
             keep[observation.part.links] = False
         run = partial(observation.passes.run, graph, keep=keep)
-        logits = _once(observation, ("held out", number, probe.edge_share), run)
+        logits = observation.once(("held out", number, probe.edge_share), run)
         held_out = graph.links[~keep]
         products.add(logits / unit, held_out)
         kappas.append(observation.agreement(logits, held_out))

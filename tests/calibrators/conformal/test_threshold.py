@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.helpers import raises
 
 from graphtemper.calibrators.conformal import threshold
-from graphtemper.calibrators.conformal.threshold import ladder
 
 
 @settings(max_examples=200, deadline=None)
@@ -56,19 +55,6 @@ def test_several_new_weights_at_once():
     expected = [float(threshold(scores, 0.6, weights, value)) for value in new]
     np.testing.assert_array_equal(quantiles, expected)
     assert quantiles.tolist() == [2.0, 2.0, 4.0, np.inf, np.inf]
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(1, 300), st.integers(1, 50), st.integers(0, 1000))
-def test_a_ladder_is_never_below_its_scores_and_at_most_a_step_above(n, steps, seed):
-    scores = np.sort(np.random.default_rng(seed).random(n))
-    quantiles = ladder(scores, steps)
-    grid = np.concatenate([scores, quantiles])
-    share = np.searchsorted(scores, grid, side="right") / n
-    assert (np.searchsorted(quantiles, grid, side="right") / steps <= share + 1e-9).all()
-    # Steps are raised by up to a millionth.
-    above = np.searchsorted(quantiles, grid + 1.1e-6, side="right") / steps
-    assert (above >= share - 1 / steps - 1e-9).all()
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1.5, np.nan, "0.9", True])

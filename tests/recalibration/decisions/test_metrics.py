@@ -11,8 +11,6 @@ from graphtemper import SourceCard, csbm, metrics, recalibrate
 from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
-from graphtemper.recalibration.decisions import metrics as estimation
-from graphtemper.recalibration.decisions import posterior
 
 LEVELS = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
 COSTS = [[0, 1], [20, 0]]
@@ -39,11 +37,6 @@ def known(request):
 def result(known):
     model, card, target = known
     return recalibrate(model, target, card)
-
-
-def result_answer(result):
-    seen = result.probabilities, result.temperature, result.accuracy, result.mean_confidence[0]
-    return estimation.Answer(*seen, result.labels, result.reading, result.class_names)
 
 
 def test_intervals_hold_the_realised_metrics(known, result):
@@ -137,22 +130,6 @@ def test_curve_and_best_thresholds(result):
     assert found.best_threshold("f1").f1.value >= found.f1.value - 0.02
 
 
-def test_segments_vary_as_much_as_effects_of_classes(result, monkeypatch):
-    """Without labels, the effect of a segment is drawn from its prior, as wide as the others."""
-    drawn, measure = [], estimation._Job.measure
-
-    def watched(job, rows, own=None, k=None):
-        drawn.append(own)
-        return measure(job, rows, own, k)
-
-    monkeypatch.setattr(estimation._Job, "measure", watched)
-    classes = result.probabilities.shape[1]
-    result.metrics(positive=1, segments=np.arange(900) % 20)
-    spread = np.std([own[1:] for own in drawn if own is not None])
-    centred = np.sqrt(1.0 - 1.0 / classes)  # effects are none on average over classes
-    assert spread == pytest.approx(posterior.WIDER * posterior.EFFECT * centred, rel=0.05)
-
-
 def test_segments_add_up_and_are_less_certain(result):
     """With the accuracy of the whole known well: otherwise its interval outweighs the segment's."""
     country, value = np.where(np.arange(900) < 600, "DE", "FR"), result.accuracy.value
@@ -161,28 +138,6 @@ def test_segments_add_up_and_are_less_certain(result):
     assert {name: one.num_nodes for name, one in found.segments.items()} == {"DE": 600, "FR": 300}
     small = found.segments["FR"].recall
     assert small.high - small.low > found.recall.high - found.recall.low
-
-
-def test_nodes_without_a_segment_are_one(result):
-    country = [None if row < 300 else "DE" for row in range(900)]
-    found = result.metrics(positive=1, segments=country).segments
-    assert {name: one.num_nodes for name, one in found.items()} == {"DE": 600, "None": 300}
-
-
-def test_a_segment_is_as_uncertain_as_chance_and_the_whole_imply(result):
-    """The share of flagged nodes that are positive, drawn for each draw of the whole."""
-    rows, rng = np.arange(150), np.random.default_rng(0)
-    found = result.metrics(positive=1, segments=np.arange(900) < 150)
-    flagged = rows[result.predictions[rows] == 1]
-    job = estimation._Job(result_answer(result), 1, None, None)
-    shares = [
-        (rng.random(flagged.size) < job.draws.probabilities(job.logits[flagged], 1, d)[:, 1]).mean()
-        for d in range(1, posterior.DRAWS)
-        for _ in range(5)
-    ]
-    low, high = np.quantile(shares, [0.05, 0.95])
-    precision = found.segments[True].precision
-    assert precision.high - precision.low > 0.99 * (high - low)
 
 
 def test_labels_of_a_segment_move_it_most(known):
@@ -204,17 +159,6 @@ def test_metrics_that_are_undefined_are_none(result):
     assert "cost" not in found.rows()
     assert "Precision          undefined: no node is flagged" in result.summary(metrics=found)
     assert np.isnan(found.at([1.0]).precision).all()
-
-
-def test_metrics_are_reproducible(result):
-    assert str(result.metrics(positive=1, k=9)) == str(result.metrics(positive=1, k=9))
-
-
-def test_words_name_the_source(result):
-    text = repr(result.metrics(positive=1))
-    assert text.startswith("Metrics(precision 0.")
-    assert text.count("at the source") == 4
-    assert "at the source" not in repr(result.metrics(positive=1, threshold=0.3))
 
 
 def test_large_results_are_thinned(result):
@@ -341,15 +285,3 @@ def test_the_best_threshold_may_flag_a_handful_or_none(result):
     assert found.best_threshold({"precision": 0.9 * top}).precision.value >= 0.9 * top
     none = found.best_threshold("cost")
     assert (none.threshold, none.precision) == (1.0, None)
-
-
-def test_thinned_tables_keep_the_number_of_decisions(result):
-    rng = np.random.default_rng(0)
-    classes = result.probabilities.shape[1]
-    logits = rng.standard_normal((30_000, classes)) - 3.0 * (np.arange(classes) == 0)
-    p = np.exp(logits)
-    p /= p.sum(axis=1, keepdims=True)
-    large = replace(result, logits=logits, probabilities=p, nodes=np.arange(30_000))
-    decided = large.metrics().confusion.value.sum(axis=0)
-    counted = np.bincount(p.argmax(axis=1), minlength=classes)
-    assert decided == pytest.approx(counted, abs=11)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from graphtemper.recalibration.labels.sequences import (
     FEWEST,
@@ -139,10 +138,6 @@ def test_columns_that_explain_decide_earlier():
             )
     assert np.median(counts[0.8]) < 0.9 * np.median(counts[0.0])
     assert np.median(counts[0.0]) <= 150
-
-
-def test_the_wager_is_five_percent_on_each_side():
-    assert np.exp(-WAGER) == pytest.approx(stats.norm.sf(stats.norm.ppf(0.95)))
 
 
 def test_a_recall_is_rarely_excluded_while_positive_nodes_are_rare():

@@ -1,7 +1,6 @@
 """Metrics of decisions on a report."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,18 +59,6 @@ def test_the_page_leads_with_the_metrics(result, tmp_path):
     assert "Class fraud against all others; a node is flagged if it is the prediction" in page
 
 
-def test_the_column_of_the_source_is_shown_where_it_has_numbers(result, tmp_path):
-    unnamed = replace(result, graph=result.graph.replace(class_names=None))
-    for threshold, shown in ((None, True), (0.7, False)):
-        metrics = unnamed.metrics(positive=1, threshold=threshold)
-        unnamed.report(tmp_path / "report.html", metrics=metrics)
-        page = (tmp_path / "report.html").read_text("utf-8")
-        rows = read_report(tmp_path / "report.html")["metrics"]["rows"]
-        assert any(row["source"] is not None for row in rows) == shown
-        assert ('<th scope="col" class="n">At the source</th>' in page) == shown
-        assert "Class 1 against all others" in page
-
-
 def test_what_is_undefined_is_said(result, tmp_path):
     asked = result.metrics(positive=1, threshold=1.0, k=20)
     result.report(tmp_path / "report.html", metrics=asked)
@@ -80,9 +67,3 @@ def test_what_is_undefined_is_said(result, tmp_path):
     names = [row["name"] for row in block["rows"]]
     assert names[0] == "Recall"
     assert names[-2:] == ["Precision at 20", "Recall at 20"]
-
-
-def test_the_summary_leads_with_the_metrics(result):
-    text = result.summary(metrics=result.metrics(positive=1)).splitlines()
-    assert text[1].startswith("Precision")
-    assert "at the source" in text[1]

@@ -1,6 +1,3 @@
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -8,11 +5,17 @@ from graphtemper_research.graphs import datasets
 
 pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper_research.gats import protocol, protocol_page
-from graphtemper_research.harness.provenance import load, stamp
+from graphtemper_research.gats import protocol
+from graphtemper_research.gats.protocol import BENCH
+from graphtemper_research.harness import frame
 
-RESULTS = Path(__file__).parents[3] / "docs" / "results"
 BY_NAME = {method.name: method for method in protocol.METHODS}
+
+
+def row_of(method, ece):
+    return {"method": method, "ece": ece} | dict.fromkeys(
+        ("degree_ece", "accuracy", "nll", "seconds"), 1.0
+    )
 
 
 def graph_of(name):
@@ -48,29 +51,26 @@ def test_one_split_of_cora_in_seconds():
     assert raw["ece"] > 10
     assert scaled["ece"] < 0.6 * raw["ece"]
     assert mixed["nll"] < raw["nll"]
-    page = protocol_page.render(rows, stamp("a command"))
+    page = BENCH.page(BENCH.outcome([{"graph": "cora", "split": 0, "rows": rows}]).to_dict())
     assert "## cora\n" in page
     assert f"{raw['ece']:.2f} ± 0.00" in page
 
 
-def test_the_page_is_made_from_its_rows():
-    path = RESULTS / f"{protocol.NAME}.json"
-    if not path.is_file():
-        pytest.skip("the documentation is not part of this installation")
-    content = load(path)
-    page = protocol_page.render(content["rows"], content["measured"])
-    assert path.with_suffix(".md").read_text("utf-8") == page
-
-
-def test_finished_splits_of_this_code_are_kept(tmp_path, monkeypatch):
-    from graphtemper_research.gats import __main__ as command
-
-    own = {"graph": "cora", "split": 0, "method": "uncalibrated"}
-    journal = tmp_path / f"{protocol.NAME}.jsonl"
-    rows = [own | {"code": command.key(command.PROTOCOL)}, own | {"split": 1, "code": "0" * 12}]
-    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert command.kept(journal) == [own]
-    assert command.kept(tmp_path / "nothing.jsonl") == []
+def test_splits_that_were_not_trained_are_left_out_of_the_comparison():
+    """The mean of two splits, 14 and 40, is too large; that of the trained one is as published."""
+    cells = [
+        {"graph": "cora", "split": split, "rows": [row_of("uncalibrated", ece)]}
+        for split, ece in enumerate((14.0, 40.0))
+    ]
+    outcome = BENCH.outcome(cells)
+    (row,) = outcome.rows
+    assert (row["splits"], row["ece"], row["spread"]) == (2, 27.0, 13.0)
+    assert (row["trained_splits"], row["trained_ece"]) == (1, 14.0)
+    assert not protocol.within(row)
+    assert protocol.within(row, "trained_")
+    (bar,) = outcome.comparisons
+    assert bar.met
+    assert "## cora, trained\n" in BENCH.page(outcome.to_dict())
 
 
 @pytest.mark.slow
@@ -81,7 +81,6 @@ def test_in_distribution_figures(name):
     methods = [BY_NAME[method] for method in protocol.CHECKED]
     rows = [row for seed in (1, 2) for row in protocol.run_split(graph, name, seed, methods)]
     for method in methods:
-        known = method.reference[name]
-        found = protocol.summary(rows, name, method.name)["ece"][0]
-        mean, spread = known.rerun
+        mean, spread = method.reference[name].rerun
+        found = frame.average(frame.select(rows, method=method.name), "ece")
         assert found < mean + 2 * max(spread, 1.0), method.name

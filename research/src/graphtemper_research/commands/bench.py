@@ -55,6 +55,10 @@ COMMANDS = (
      "under sixteen shifts, and where."),
     ("monitoring", ("monitoring",), "--series", "Watch a model while its graph drifts: how soon "
      "the alarm comes, and what it costs."),
+    ("in-distribution", ("calibrators_in_distribution", "cf_gnn_sets"), "--graphs", "Compare "
+     "calibrators where they were fitted, as GATS did, and the sizes of CF-GNN's sets."),
+    ("card-attacks", ("card_attacks",), "--graphs", "Attack the labels in cards: linear "
+     "programmes, rare classes, membership."),
 )  # fmt: skip
 
 
@@ -136,15 +140,14 @@ def every(
     ] = None,
 ) -> None:
     """Compare every calibrator, estimator and the atlas under every shift: the leaderboard."""
-    from graphtemper_research.leaderboard import board, page, raw
+    from graphtemper_research.leaderboard import board
 
     chosen = board.bench(_listed(groups), _listed(calibrators), _listed(retrain) or ())
-    out = _run(chosen, run, graphs)
-    page.write_page(out / f"{board.NAME}.html", raw.rows_in(out))
+    _run(chosen, run, graphs)
 
 
-def _run(chosen: "Bench", run: Run, names: str | None) -> Path:
-    """Run a bench; leave its files, tables and bars in the folder returned."""
+def _run(chosen: "Bench", run: Run, names: str | None) -> None:
+    """Run a bench, leave its files in a folder, and print its tables and bars."""
     from graphtemper_research.harness import cells, runner
     from graphtemper_research.harness.layout import bar_table
 
@@ -161,14 +164,13 @@ def _run(chosen: "Bench", run: Run, names: str | None) -> Path:
     content = outcome.to_dict()
     if run.as_json:
         print_json(content)
-        return out
+        return
     for title, rows in chosen.shown(content).items():
         console().print(table(title, rows), "")
     # The notes are long; they are in the files.
     bars = [dict(list(row.items())[:4]) for row in bar_table(content["comparisons"])]
     console().print(table("Bars", bars))
     print_line(f"Files: {out}")
-    return out
 
 
 @contextmanager

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from graphtemper.calibrators import GATS, STAC, CaGCN, Calibrator, TemperatureScaling
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.baselines.gets import GETS
 from graphtemper_research.baselines.wats import WATS
-from graphtemper_research.gats.protocol import METHODS, summary
+from graphtemper_research.gats.protocol import METHODS, in_words
 from graphtemper_research.numbers.tables import Results, table
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ
 
@@ -48,23 +46,16 @@ def _ece(method: str) -> Callable[[Results], Numbers]:
         known = next(each for each in METHODS if each.name == method).reference["cora"]
         source = "ECE on cora" if known.paper else "ECE on cora, in an earlier re-run"
         mean, spread = known.paper or known.rerun
-        found, deviation = summary(results.rows("calibrators_in_distribution"), "cora", method)[
-            "ece"
-        ]
-        return f"{source}: {mean:.2f} ± {spread:.2f}", f"{found:.2f} ± {deviation:.2f}"
+        (row,) = results.rows("calibrators_in_distribution", graph="cora", method=method)
+        return f"{source}: {mean:.2f} ± {spread:.2f}", in_words((row["ece"], row["spread"]))
 
     return numbers
 
 
 def _sets(results: Results) -> Numbers:
-    rows = results.rows("cf_gnn_sets")
-
-    def size(method: str) -> float:
-        return float(np.mean([row["size"] for row in rows if row["method"] == method]))
-
-    alone = size("GCN alone")
-    methods = list(dict.fromkeys(row["method"] for row in rows if row["method"] != "GCN alone"))
-    parts = [f"{size(name) / alone - 1.0:+.0%} ({size(name):.2f}, {name})" for name in methods]
+    size = {row["method"]: row["size"] for row in results.rows("cf_gnn_sets")}
+    alone = size.pop("GCN alone")
+    parts = [f"{mean / alone - 1.0:+.0%} ({mean:.2f}, {name})" for name, mean in size.items()]
     return "sets up to 74 % smaller", f"cora, from {alone:.2f} classes: " + "; ".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,9 +42,16 @@ class Comparison:
     script: float | str | None = None
 
 
-def reported(quantity: str, measured: float, note: str = "") -> Comparison:
+def reported(
+    quantity: str,
+    measured: float,
+    note: str = "",
+    *,
+    published: float | str | None = None,
+    spread: float | None = None,
+) -> Comparison:
     """Return a number without a bar."""
-    return Comparison(quantity, measured, REPORTED, None, note=note)
+    return Comparison(quantity, measured, REPORTED, None, published, spread, note)
 
 
 def at_most(
@@ -161,14 +169,15 @@ def _foreign(path: Path) -> FileError:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically, in a folder that is made if it does not exist."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, "utf-8")
+        part.replace(path)
     except OSError as error:
-        reason = error.strerror or error
-        raise errors.write(f"cannot make the folder {path.parent}: {reason}.") from error
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, "utf-8")
-    part.replace(path)
+        with suppress(OSError):
+            part.unlink()
+        raise errors.write(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:

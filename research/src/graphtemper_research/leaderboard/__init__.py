@@ -8,7 +8,6 @@
 `board`                 the bench: its cells, bars, tables and picture
 `standings`             means, intervals, paired differences from source-T, ranks
 `families`              natural families: sources and targets
-`raw`, `page`           the raw table, and the page that sorts and filters it
 `section`               its part of ``docs/results.md``
 ======================  ==========================================================================
 """

@@ -14,7 +14,7 @@ from graphtemper_research.harness import frame, style
 from graphtemper_research.harness.cells import Case, Cell
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
-from graphtemper_research.harness.outcome import REPORTED, Comparison
+from graphtemper_research.harness.outcome import REPORTED, Comparison, reported
 from graphtemper_research.harness.runner import Bench, Request, Selection, usual_settings
 from graphtemper_research.leaderboard.families import FAMILIES
 from graphtemper_research.leaderboard.methods import (
@@ -230,12 +230,10 @@ def prediction(rows: Sequence[Row], setting: str) -> list[Comparison]:
     most = max(fitted, key=lambda row: row["removed"], default=None)
     if most is not None:
         found.append(
-            Comparison(
+            reported(
                 f"{setting}: largest share of source-T's excess ECE that one of them removes",
                 most["removed"],
-                REPORTED,
-                None,
-                note=most["method"],
+                most["method"],
             )
         )
     for name in (ATLAS, PER_NODE, UNSEEN, UNSEEN_PER_NODE):

@@ -150,29 +150,23 @@ class Field:
         predictor: Predictor,
         card: SourceCard,
         graph: Graph,
-        train: Indices,
         val: Indices,
         seed: int,
-        chosen: Sequence[str] = SOURCE_FITTED,
+        calibrators: dict[str, Calibrator],
         done: Callable[[], None] = lambda: None,
     ) -> Field:
-        """Fit every method to the nodes of the card; ``done`` is called after each."""
+        """Fit the estimators to the nodes of the card; ``done`` is called after each."""
         assert graph.labels is not None
-        logits = np.asarray(predictor(graph))
-        fitted: dict[str, Calibrator] = {}
-        for name in chosen:
-            fitted[name] = new_calibrator(name, seed).fit(
-                logits, graph.labels, graph, val, train_nodes=train
-            )
-            done()
+        logits = np.asarray(predictor(graph))[val]
         # The card's own temperature is rounded, so that it tells nothing of single nodes.
-        exact = temperature.solve(logits[val], graph.labels[val]).temperature
+        exact = temperature.solve(logits, graph.labels[val]).temperature
         source = Observation(predictor, graph, val, temperature=exact, seed=seed)
         learned = {}
         for name, make in ESTIMATORS.items():
             learned[name] = make().fit(source, graph.labels[val])
             done()
-        return cls(predictor, card, exact, stac.threshold(predictor, graph, val), fitted, learned)
+        threshold = stac.threshold(predictor, graph, val)
+        return cls(predictor, card, exact, threshold, calibrators, learned)
 
     def answers(self, target: Target) -> dict[str, Prediction]:
         """Return the answers of all methods but the oracle, in no particular order."""
@@ -182,11 +176,7 @@ class Field:
             UNCALIBRATED: Prediction(temperature.apply(raw.logits, 1.0)),
             SOURCE: Prediction(temperature.apply(raw.logits, unit)),
         }
-        for name, calibrator in self.calibrators.items():
-            every = calibrator.transform(
-                raw.all_logits, graph=raw.graph, train_nodes=target.train_nodes
-            )
-            answers[name] = Prediction(every[target.nodes])
+        answers |= transformed(self.calibrators, target, raw.all_logits)
         observation = Observation(
             self.predictor, target.graph, target.nodes, temperature=unit, seed=target.seed
         )
@@ -251,6 +241,42 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
         return Prediction(observation.probabilities)
     found = nearest_temperature(observation.logits, value)
     return Prediction(temperature.apply(observation.logits, found), value)
+
+
+def fitted(
+    names: Sequence[str],
+    predictor: Predictor,
+    graph: Graph,
+    train: Indices,
+    val: Indices,
+    seed: int,
+    title: str = "",
+    done: Callable[[], None] = lambda: None,
+) -> dict[str, Calibrator]:
+    """Fit calibrators to some labelled nodes; ``done`` is called after each.
+
+    ``title`` names the graph, for settings that belong to it.
+    """
+    assert graph.labels is not None
+    logits = np.asarray(predictor(graph))
+    found: dict[str, Calibrator] = {}
+    for name in names:
+        made = new_calibrator(name, seed, title)
+        found[name] = made.fit(logits, graph.labels, graph, val, train_nodes=train)
+        done()
+    return found
+
+
+def transformed(
+    calibrators: dict[str, Calibrator], target: Target, logits: FloatArray
+) -> dict[str, Prediction]:
+    """Return the answers of calibrators, from the logits of all nodes of a target's graph."""
+    return {
+        name: Prediction(
+            item.transform(logits, graph=target.graph, train_nodes=target.train_nodes)[target.nodes]
+        )
+        for name, item in calibrators.items()
+    }
 
 
 def new_calibrator(name: str, seed: int, graph: str = "") -> Calibrator:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from graphtemper import Graph, SourceCard, metrics, temperature
-from graphtemper.calibrators import Calibrator
-from graphtemper.models import Predictor
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.harness.numeric import FloatArray
@@ -27,7 +25,8 @@ from graphtemper_research.leaderboard.methods import (
     Prediction,
     Target,
     competitors,
-    new_calibrator,
+    fitted,
+    transformed,
 )
 from graphtemper_research.leaderboard.models import MODELS
 from graphtemper_research.trials import graph_names, shifted_targets, trial
@@ -135,9 +134,8 @@ class Task:
     @property
     def steps(self) -> int:
         """How many steps `measure` reports: the card, fits, targets."""
-        if self.apart:
-            return len(self.apart) + len(self.targets)
-        return 1 + len(_fitted(self)) + len(ESTIMATORS) + len(self.targets)
+        fitted = sum(name in CALIBRATORS for name in self.methods)
+        return fitted + len(self.targets) + (0 if self.apart else 1 + len(ESTIMATORS))
 
 
 def measure(task: Task, show: Show | None = None) -> Rows:
@@ -154,69 +152,33 @@ def measure(task: Task, show: Show | None = None) -> Rows:
         show(done, task.steps)
     home, train, val, targets = _prepared(task)
     predictor = MODELS[task.model](task.seed).fit(home, train)
-    if task.apart:
-        return _measure_apart(task, predictor, home, train, val, targets, step)
-    card = SourceCard.build(
-        predictor,
-        home,
-        val,
-        seed=task.seed,
-        compositions=task.compositions,
-        budget=BUDGET,
-        progress=False,
-    )
-    step()
-    field = Field.prepare(predictor, card, home, train, val, task.seed, _fitted(task), step)
-    rows: Rows = []
-    for title, family, graph, target in targets:
-        assert graph.labels is not None
-        labels = graph.labels[target.nodes]
-        answers = field.answers(target)
-        logits = np.asarray(predictor(target.graph), dtype=np.float64)[target.nodes]
-        scores = score(answers, logits, labels)
-        rows += [{"shift": title, "family": family} | scores[name] for name in task.methods]
-        step()
-    return rows
-
-
-def _measure_apart(
-    task: Task,
-    predictor: Predictor,
-    home: Graph,
-    train: Indices,
-    val: Indices,
-    targets: Iterator[Scored],
-    step: Callable[[], None],
-) -> Rows:
-    """Return one row per target and calibrator; nothing else is measured."""
-    assert home.labels is not None
-    logits = np.asarray(predictor(home))
-    fitted: dict[str, Calibrator] = {}
-    for name in task.apart:
-        fitted[name] = new_calibrator(name, task.seed, task.graph).fit(
-            logits, home.labels, home, val, train_nodes=train
+    if not task.apart:
+        card = SourceCard.build(
+            predictor,
+            home,
+            val,
+            seed=task.seed,
+            compositions=task.compositions,
+            budget=BUDGET,
+            progress=False,
         )
         step()
+    names = [name for name in task.methods if name in CALIBRATORS]
+    calibrators = fitted(names, predictor, home, train, val, task.seed, task.graph, step)
+    field = (
+        None
+        if task.apart
+        else Field.prepare(predictor, card, home, val, task.seed, calibrators, step)
+    )
     rows: Rows = []
     for title, family, graph, target in targets:
         assert graph.labels is not None
         every = np.asarray(predictor(target.graph), dtype=np.float64)
-        answers = {
-            name: Prediction(
-                item.transform(every, graph=target.graph, train_nodes=target.train_nodes)[
-                    target.nodes
-                ]
-            )
-            for name, item in fitted.items()
-        }
+        answers = field.answers(target) if field else transformed(calibrators, target, every)
         scores = score(answers, every[target.nodes], graph.labels[target.nodes])
-        rows += [{"shift": title, "family": family} | scores[name] for name in task.apart]
+        rows += [{"shift": title, "family": family} | scores[name] for name in task.methods]
         step()
     return rows
-
-
-def _fitted(task: Task) -> tuple[str, ...]:
-    return tuple(name for name in task.methods if name in CALIBRATORS)
 
 
 def _prepared(task: Task) -> tuple[Graph, Indices, Indices, Iterator[Scored]]:

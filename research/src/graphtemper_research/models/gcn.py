@@ -14,7 +14,36 @@ from numpy.typing import NDArray
 from graphtemper.estimators import HasParameters
 from graphtemper.graph import Graph, Nodes, operator, select_labelled
 from graphtemper.models import ProjectedPasses
-from graphtemper_research.models.losses import named
+
+
+class Watch:
+    """The best epoch so far by validation loss and accuracy, and when to stop.
+
+    Without patience an epoch is better if its loss is lower, and training never ends early. With
+    patience the rule is that of the authors of GAT: an epoch is better if neither number is worse
+    than the best so far, and training ends after ``patience`` epochs in a row in which both are
+    worse.
+    """
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience, self.idle = patience, 0
+        self.loss, self.accuracy = np.inf, -np.inf
+
+    @property
+    def ended(self) -> bool:
+        """Whether training has ended."""
+        return self.patience is not None and self.idle >= self.patience
+
+    def improved(self, loss: float, accuracy: float) -> bool:
+        """Say whether an epoch with these scores is the best so far."""
+        if self.patience is None:
+            better = loss < self.loss
+            self.loss = min(self.loss, loss)
+            return better
+        gains = (loss <= self.loss, accuracy >= self.accuracy)
+        self.idle = 0 if any(gains) else self.idle + 1
+        self.loss, self.accuracy = min(self.loss, loss), max(self.accuracy, accuracy)
+        return all(gains)
 
 
 class GCN(HasParameters):
@@ -108,27 +137,13 @@ class GCN(HasParameters):
             ``val_nodes`` are worse than the best so far. The weights are then those of the last
             epoch in which neither is.
         """
-        from graphtemper_research.models.gcn_training import Settings, train
+        from graphtemper_research.models.gcn_training import train
 
         rows = select_labelled(graph, nodes)[0]
-        trained = train(
-            graph,
-            operator(graph, "self-loop"),
-            rows,
-            None if val_nodes is None else select_labelled(graph, val_nodes)[0],
-            Settings(
-                widths=[graph.num_features, *[self.hidden] * (self.layers - 1), graph.num_classes],
-                epochs=self.epochs,
-                lr=self.lr,
-                weight_decay=self.weight_decay,
-                dropout=self.dropout,
-                loss=named(self.loss, self.gamma),
-                seed=self.seed,
-                patience=patience,
-            ),
+        val_rows = None if val_nodes is None else select_labelled(graph, val_nodes)[0]
+        self.layers_, self.losses_, self.best_epoch_ = train(
+            self, graph, rows, val_rows, Watch(patience)
         )
-        self.layers_, self.losses_ = trained.layers, trained.losses
-        self.best_epoch_ = trained.epoch
         return self
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:

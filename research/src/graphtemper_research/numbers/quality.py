@@ -133,7 +133,6 @@ def natural(results: Results) -> str:
     columns = {
         NOTHING: "uncalibrated",
         SOURCE: "source-T",
-        "second opinion": "second opinion",
         "graphtemper": "answer",
         "accuracy known": "true accuracy",
         "coverage": "held:.0%",
@@ -300,7 +299,6 @@ def environments_families(results: Results) -> str:
         "no environment": "ece no environment",
         "one": "ece one environment",
         "all": "ece all environments",
-        "all, constants left out": "ece constants left out",
         "one of all with wrong labels": "ece one environment with wrong labels",
         BEST: "ece oracle-T",
     }
@@ -336,8 +334,6 @@ def per_node(results: Results) -> str:
         "STAC-full": "STAC-full",
         "atlas, known family": "one temperature, known family",
         "atlas, unknown family": "one temperature, unknown family",
-        "per node, logits only, known family": "logits only (the paper's ablation), known family",
-        "per node, logits only, unknown family": "logits only, unknown family",
         "atlas per node, known family": "one per node, known family",
         "atlas per node, unknown family": "one per node, unknown family",
         "oracle-T": "best single temperature",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from graphtemper import theory
 from graphtemper.theory import finite_degree_ece
 from graphtemper_research.harness import style
-from graphtemper_research.harness.outcome import Comparison, Outcome
-from graphtemper_research.paper.slope_grid import SEEDS, SETTING, TARGETS, measured
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
+from graphtemper_research.paper.slope_grid import SETTING, SETTINGS, measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,44 +45,29 @@ def run() -> Outcome:
             not measured_over,
             published="never violated",
         ),
-        Comparison(
+        reported(
             "exact ECE at h_t = h_s at finite degree, where the bound is zero",
             source["finite_degree_ece"],
-            "reported",
-            None,
+            (
+                "the bound is a large-degree statement: at finite degree a source-calibrated "
+                f"model is not perfectly calibrated (measured {source['ece']:.4f}, noise floor "
+                f"{source['noise_floor']:.4f})"
+            ),
             published="never violated",
-            note="the bound is a large-degree statement: at finite degree a source-calibrated "
-            f"model is not perfectly calibrated (measured {source['ece']:.4f}, noise floor "
-            f"{source['noise_floor']:.4f})",
         ),
-        Comparison("largest slack (bound - population ECE)", max(slack), "reported", None),
-        Comparison(
+        reported("largest slack (bound - population ECE)", max(slack)),
+        reported(
             "bound / population ECE, smallest",
             ratios[tightest],
-            "reported",
-            None,
+            f"at h_t = {tightest}",
             published="tight near the source",
-            note=f"at h_t = {tightest}",
         ),
-        Comparison(
-            "bound / population ECE, largest",
-            ratios[loosest],
-            "reported",
-            None,
-            note=f"at h_t = {loosest}",
-        ),
+        reported("bound / population ECE, largest", ratios[loosest], f"at h_t = {loosest}"),
     ]
     return Outcome(
         name="bound",
         title="The ECE bound and its slack",
-        settings={
-            "N": SETTING.num_nodes,
-            "degree": SETTING.degree,
-            "h_s": SETTING.h_source,
-            "snr": SETTING.snr,
-            "h_t": list(TARGETS),
-            "seeds": SEEDS,
-        },
+        settings=SETTINGS,
         comparisons=comparisons,
         rows=rows,
         draw=lambda figure: _draw(figure, rows),

@@ -20,7 +20,7 @@ from graphtemper.recalibration import diagnose
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.numeric import FloatArray
-from graphtemper_research.harness.outcome import Comparison, Outcome
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
 from graphtemper_research.paper.homophily_study import edge_homophily
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import split
@@ -192,12 +192,10 @@ def _where(rows: Sequence[dict[str, Any]], raised: bool) -> Comparison:
     }
     part = [row for row in rows if row["shift"] in chosen and row["true"] is not None]
     found = scores(part, "true")
-    return Comparison(
+    return reported(
         f"theory, true homophilies, where they {'rise' if raised else 'fall'}: right direction",
         found["direction"],
-        "reported",
-        None,
-        note=f"{found['targets']} targets, median |log ratio| {found['log_ratio']:.2f}",
+        f"{found['targets']} targets, median |log ratio| {found['log_ratio']:.2f}",
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from graphtemper import Graph, metrics, temperature
 from graphtemper.models import SIGN
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.outcome import Comparison
+from graphtemper_research.harness.outcome import Comparison, reported
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.real_graphs import REWIRE_LEVELS, splits
 
@@ -95,26 +95,24 @@ def comparisons(found: list[dict[str, Any]]) -> list[Comparison]:
         )
         before, after = plain[0], plain[-1]
         items.append(
-            Comparison(
+            reported(
                 f"{name}: change of edge homophily at 75 % rewired",
                 after["homophily"] - before["homophily"],
-                "reported",
-                None,
+                (
+                    f"homophily {before['homophily']:.3f} to {after['homophily']:.3f}, "
+                    f"uncalibrated ECE {before['ece']:.3f} to {after['ece']:.3f}"
+                ),
                 published="mediates the change of ECE",
-                note=f"homophily {before['homophily']:.3f} to {after['homophily']:.3f}, "
-                f"uncalibrated ECE {before['ece']:.3f} to {after['ece']:.3f}",
             )
         )
         items += [
-            Comparison(
+            reported(
                 f"{name}: ECE after the oracle temperature, {row['share']:.0%} rewired by the "
                 "authors' script",
                 row["ece"],
-                "reported",
-                None,
+                f"a perfectly calibrated model would show {row['noise_floor']:.3f}",
                 published="<= 0.03",
                 spread=row["spread"],
-                note=f"a perfectly calibrated model would show {row['noise_floor']:.3f}",
             )
             for row in oracle
         ]

@@ -10,7 +10,7 @@ import numpy as np
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
-from graphtemper_research.harness.outcome import Comparison, Outcome
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
 from graphtemper_research.paper.real_graphs import (
     METHODS,
     MODES,
@@ -55,12 +55,10 @@ def run(names: Sequence[str] | None = None) -> Outcome:
     missing = [name for name in datasets.HETEROPHILOUS if name in absent]
     if missing:
         comparisons.append(
-            Comparison(
+            reported(
                 "graphs of the paper's table that are not on this machine",
                 len(missing),
-                "reported",
-                None,
-                note=", ".join(missing),
+                ", ".join(missing),
             )
         )
     return Outcome(
@@ -149,38 +147,32 @@ def _overall(here: Sequence[str], table: Sequence[dict[str, Any]]) -> list[Compa
     floor = [_ece(table, name, "corrected", "oracle") for name in here]
     worst = max(floor, key=lambda row: row["ece"])
     return [
-        Comparison(
+        reported(
             "all graphs, Algorithm 1: mean overshoot of the estimated accuracy",
             float(np.mean(overshoot)),
-            "reported",
-            None,
+            "spread over graphs",
             published="overshoots",
             spread=float(np.std(overshoot, ddof=1)) if len(overshoot) > 1 else None,
-            note="spread over graphs",
         ),
-        Comparison(
+        reported(
             f"graphs where Algorithm 1 is worse than source-T, of {len(here)}",
             len(worse),
-            "reported",
-            None,
-            note=", ".join(worse),
+            ", ".join(worse),
         ),
-        Comparison(
+        reported(
             f"binary graphs where source-T helps once logits are [0, g], of {len(binary)}",
             len(helped),
-            "reported",
-            None,
+            ", ".join(helped),
             published="helps",
-            note=", ".join(helped),
         ),
-        Comparison(
+        reported(
             "largest ECE after the oracle temperature",
             worst["ece"],
-            "reported",
-            None,
+            (
+                f"{worst['graph']} ({worst['nodes']:.0f} test nodes; a perfectly calibrated model "
+                f"would show {worst['noise_floor']:.3f})"
+            ),
             published="0.007-0.024",
-            note=f"{worst['graph']} ({worst['nodes']:.0f} test nodes; a perfectly calibrated model "
-            f"would show {worst['noise_floor']:.3f})",
         ),
     ]
 

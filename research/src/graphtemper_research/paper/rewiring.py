@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
-from graphtemper_research.harness.outcome import Comparison, Outcome
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
 from graphtemper_research.paper.real_graphs import REWIRE_LEVELS, SPLITS, measured, present
 from graphtemper_research.paper.sweep import gaps
 
@@ -43,20 +43,16 @@ def run(names: Sequence[str] | None = None) -> Outcome:
         if row["ece"] - _half_width(row) > max(CLAIM, row["noise_floor"] + 0.01)
     }
     comparisons += [
-        Comparison(
+        reported(
             f"graphs with an oracle ECE above {CLAIM} at some share, of {len(here)}",
             len(above),
-            "reported",
-            None,
+            ", ".join(sorted(above)),
             published="none (<= 0.03 on all five)",
-            note=", ".join(sorted(above)),
         ),
-        Comparison(
+        reported(
             "of these, graphs where the noise floor of ECE does not explain it",
             len(above_floor),
-            "reported",
-            None,
-            note=", ".join(sorted(above_floor)),
+            ", ".join(sorted(above_floor)),
         ),
     ]
     missing = [name for name in datasets.HETEROPHILOUS if name in absent]
@@ -94,15 +90,15 @@ def _minesweeper(level: float, published: float, plain: Sequence[dict[str, Any]]
 
 def _claim(name: str, oracle: Sequence[dict[str, Any]]) -> Comparison:
     row = select(oracle, graph=name, level=REWIRE_LEVELS[-1])[0]
-    return Comparison(
+    return reported(
         f"{name}: ECE after the oracle temperature with 75 % rewired",
         row["ece"],
-        "reported",
-        None,
+        (
+            f"the claim {'holds' if row['ece'] <= CLAIM else 'does not hold'}; a perfectly "
+            f"calibrated model would show {row['noise_floor']:.3f}"
+        ),
         published="<= 0.03",
         spread=row["ece_spread"],
-        note=f"the claim {'holds' if row['ece'] <= CLAIM else 'does not hold'}; a perfectly "
-        f"calibrated model would show {row['noise_floor']:.3f}",
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphtemper_research.harness import style
-from graphtemper_research.harness.outcome import Comparison, Outcome
-from graphtemper_research.paper.slope_grid import SEEDS, SETTING, TARGETS, measured
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
+from graphtemper_research.paper.slope_grid import SETTING, SETTINGS, measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,14 +19,7 @@ def run() -> Outcome:
     return Outcome(
         name="slope",
         title="Calibration slope under homophily shift",
-        settings={
-            "N": SETTING.num_nodes,
-            "degree": SETTING.degree,
-            "h_s": SETTING.h_source,
-            "snr": SETTING.snr,
-            "h_t": list(TARGETS),
-            "seeds": SEEDS,
-        },
+        settings=SETTINGS,
         comparisons=_compare(rows),
         rows=rows,
         draw=lambda figure: _draw(figure, rows),
@@ -59,12 +52,10 @@ def _compare(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
         _after(rows, "oracle", published="<= 0.02"),
         _after(rows, "closed", "closed-form", published="<= 0.02, drawn from the oracle"),
         _after(rows, "finite", "finite-degree"),
-        Comparison(
+        reported(
             "points where the closed form is more than 2 standard errors off",
             len(off),
-            "reported",
-            None,
-            note=", ".join(f"h_t = {row['h_target']}" for row in off),
+            ", ".join(f"h_t = {row['h_target']}" for row in off),
         ),
         Comparison(
             "of these, points where the finite-degree slope is off too",

@@ -15,6 +15,15 @@ from graphtemper_research.paper.frozen_binary import Frozen, Setting, measure, s
 SETTING = Setting(num_nodes=4000, degree=25, h_source=0.8, snr=1.0)
 TARGETS = (0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90)
 SEEDS = 6
+SETTINGS = {
+    "N": SETTING.num_nodes,
+    "degree": SETTING.degree,
+    "h_s": SETTING.h_source,
+    "snr": SETTING.snr,
+    "h_t": list(TARGETS),
+    "seeds": SEEDS,
+}
+"""What the pages state about the figures that share the grid."""
 
 
 @cache

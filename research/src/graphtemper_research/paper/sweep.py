@@ -9,7 +9,7 @@ import numpy as np
 
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
-from graphtemper_research.harness.outcome import Comparison, Outcome
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
 from graphtemper_research.paper.real_graphs import (
     MODES,
     NOISE_LEVELS,
@@ -41,13 +41,11 @@ def run(names: Sequence[str] | None = None) -> Outcome:
     comparisons += [item for mode in MODES for item in _claims(here, mode, plain[mode])]
     worst = max(oracle, key=lambda row: row["ece"] - row["noise_floor"])
     comparisons.append(
-        Comparison(
+        reported(
             "oracle temperature: largest ECE above the noise floor, any graph and level",
             worst["ece"] - worst["noise_floor"],
-            "reported",
-            None,
+            f"{worst['graph']} at noise {worst['level']}: ECE {worst['ece']:.3f}",
             published="stays low",
-            note=f"{worst['graph']} at noise {worst['level']}: ECE {worst['ece']:.3f}",
         )
     )
     return Outcome(
@@ -101,29 +99,23 @@ def _claims(here: Sequence[str], mode: str, rows: Sequence[dict[str, Any]]) -> l
                 changes.append(name)
     total = len(here)
     return [
-        Comparison(
+        reported(
             f"{mode}: graphs whose gap falls somewhere as noise grows, of {total}",
             len(falling),
-            "reported",
-            None,
+            ", ".join(falling),
             published="grows monotonically",
-            note=", ".join(falling),
         ),
-        Comparison(
+        reported(
             f"{mode}: graphs that are under-confident at some level, of {total}",
             len(negative),
-            "reported",
-            None,
+            ", ".join(negative),
             published="never under-confident",
-            note=", ".join(negative),
         ),
-        Comparison(
+        reported(
             f"{mode}: graphs whose gap changes sign, of {total}",
             len(changes),
-            "reported",
-            None,
+            ", ".join(changes),
             published="never changes sign",
-            note=", ".join(changes),
         ),
     ]
 

@@ -15,7 +15,7 @@ from graphtemper import metrics
 from graphtemper_research.harness import style
 from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.numeric import FloatArray
-from graphtemper_research.harness.outcome import Comparison, Outcome
+from graphtemper_research.harness.outcome import Comparison, Outcome, reported
 from graphtemper_research.paper import block_models
 from graphtemper_research.paper.block_models import (
     CLASSES,
@@ -153,14 +153,12 @@ def _own_seeds(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
         row = select(rows, shift=kind, level=level, method=method)[0]
         floor = f"a perfectly calibrated model would show {row['noise_floor']:.3f}"
         items.append(
-            Comparison(
+            reported(
                 f"{kind} {level}: ECE, {method}, {SEEDS} seeds of our own",
                 row["ece"],
-                "reported",
-                None,
+                floor if method == "oracle" else "",
                 published=value,
                 spread=row["ece_spread"],
-                note=floor if method == "oracle" else "",
             )
         )
     return items
@@ -173,15 +171,15 @@ def _halving(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
     for method in ("STAC-global", "STAC (Algorithm 1)"):
         ratios = _excess(rows, method) / source
         items.append(
-            Comparison(
+            reported(
                 f"{method}: ECE left above the oracle, as a share of source-T's",
                 float(np.mean(ratios)),
-                "reported",
-                None,
+                (
+                    f"mean over {len(ratios)} shifts, from {min(ratios):.2f} to "
+                    f"{max(ratios):.2f}; spread over shifts"
+                ),
                 published="halves the gap (0.5)",
                 spread=float(np.std(ratios, ddof=1)),
-                note=f"mean over {len(ratios)} shifts, from {min(ratios):.2f} to "
-                f"{max(ratios):.2f}; spread over shifts",
             )
         )
     return items
@@ -215,60 +213,54 @@ def _without_shift(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
     whole = source["source_accuracy"] - source["accuracy"]
     excess = _excess(rows, f"source-T{FRESH}")
     return [
-        Comparison(
+        reported(
             f"{kind} 0 (no shift): ECE of source-T, as a share of that at {level}, authors' seeds",
             before / after,
-            "reported",
-            None,
+            f"{before:.3f} of {after:.3f}",
             published="0: the gap grows with the shift",
-            note=f"{before:.3f} of {after:.3f}",
         ),
-        Comparison(
+        reported(
             f"{kind} 0 (no shift): ECE of source-T, as a share of that at {level}",
             plain["ece"] / source["ece"],
-            "reported",
-            None,
+            f"{plain['ece']:.3f} of {source['ece']:.3f}",
             published="0: the gap grows with the shift",
-            note=f"{plain['ece']:.3f} of {source['ece']:.3f}",
         ),
-        Comparison(
+        reported(
             f"{kind} 0 (no shift): oracle temperature",
             plain["oracle_temperature"],
-            "reported",
-            None,
             published="1 (Proposition 3)",
             spread=plain["oracle_temperature_spread"],
         ),
-        Comparison(
+        reported(
             f"right panel: share of the fall of accuracy at {level} that is there without shift",
             fall / whole,
-            "reported",
-            None,
+            (
+                f"{plain['source_accuracy']:.3f} on the source's validation nodes, "
+                f"{plain['accuracy']:.3f} without shift, {source['accuracy']:.3f} at {level}; "
+                f"{plain['fresh_accuracy']:.3f} on the fresh validation graphs"
+            ),
             published="0: the gap is the face of the shift",
-            note=f"{plain['source_accuracy']:.3f} on the source's validation nodes, "
-            f"{plain['accuracy']:.3f} without shift, {source['accuracy']:.3f} at {level}; "
-            f"{plain['fresh_accuracy']:.3f} on the fresh validation graphs",
         ),
-        Comparison(
+        reported(
             f"{kind} {level}: ECE, source-T with validation nodes of a fresh graph",
             fresh["ece"],
-            "reported",
-            None,
+            (
+                f"without shift {unshifted['ece']:.3f}; STAC-global at {level} "
+                f"{row('STAC-global')['ece']:.3f}, with a fresh threshold "
+                f"{row(f'STAC-global{FRESH}')['ece']:.3f}"
+            ),
             published=PRINTED["source-T"],
             spread=fresh["ece_spread"],
-            note=f"without shift {unshifted['ece']:.3f}; STAC-global at {level} "
-            f"{row('STAC-global')['ece']:.3f}, with a fresh threshold "
-            f"{row(f'STAC-global{FRESH}')['ece']:.3f}",
         ),
         *(
-            Comparison(
+            reported(
                 f"{method}: ECE above the oracle, as a share of the control's",
                 float(_excess(rows, method).mean() / excess.mean()),
-                "reported",
-                None,
+                (
+                    "the control is source-T with fresh validation nodes; means over "
+                    f"{len(excess)} shifts"
+                ),
                 published="halves the gap (0.5)",
-                note="the control is source-T with fresh validation nodes; means over "
-                f"{len(excess)} shifts",
             )
             for method in ("STAC-global", f"STAC-global{FRESH}")
         ),
@@ -284,15 +276,13 @@ def _per_node(rows: Sequence[dict[str, Any]]) -> Comparison:
         for m in ("STAC-full", "uncalibrated")
     )
     change = np.array(full) - np.array(plain)
-    return Comparison(
+    return reported(
         "mixed shift: change of error-detection AUROC by the per-node stage",
         float(change.mean()),
-        "reported",
-        None,
-        published="only marginally moves",
-        note=", ".join(
+        ", ".join(
             f"{level}: {value:+.3f}" for level, value in zip(LEVELS["mixed"], change, strict=True)
         ),
+        published="only marginally moves",
     )
 
 
@@ -304,13 +294,11 @@ def _ranking(rows: Sequence[dict[str, Any]]) -> Comparison:
         )
         for row in select(rows, method="uncalibrated")
     ]
-    return Comparison(
+    return reported(
         "largest change of AUROC by one global temperature (K = 3)",
         max(changes),
-        "reported",
-        None,
+        "true for two classes only: with three, one temperature can reorder nodes",
         published="exactly none",
-        note="true for two classes only: with three, one temperature can reorder nodes",
     )
 
 

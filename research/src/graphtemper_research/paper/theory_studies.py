@@ -13,7 +13,7 @@ from scipy.special import expit
 from graphtemper import csbm, temperature, theory
 from graphtemper.graph import operator
 from graphtemper.theory import finite_degree_accuracy, finite_degree_temperature
-from graphtemper_research.harness.outcome import Comparison
+from graphtemper_research.harness.outcome import Comparison, reported
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary
 
 Rows = list[dict[str, Any]]
@@ -231,40 +231,34 @@ def comparisons(found: Sequence[dict[str, Any]]) -> list[Comparison]:
             note=f"limits {last['limit_poisson']:.3f} (Poisson), {last['limit_equal']:.3f} (equal "
             f"degrees); equal degrees at {last['degree']}: {last['equal_degrees']:.3f}",
         ),
-        Comparison(
+        reported(
             "closed form over exact temperature at degree 20, largest difference",
             abs(twenty["closed"] / twenty["exact"] - 1),
-            "reported",
-            None,
+            f"at h_t = {twenty['h_target']}",
             published="a few percent",
-            note=f"at h_t = {twenty['h_target']}",
         ),
-        Comparison(
+        reported(
             "no shift: smallest gain in NLL by T_i proportional to 1/d_i",
             min(row["gain"] for row in gains),
-            "reported",
-            None,
+            (
+                f"largest {max(row['gain'] for row in gains):.4f}; at least "
+                f"{min(row['gain'] / row['gain_error'] for row in gains):.0f} standard errors"
+            ),
             published="no gain (Corollary 1)",
-            note=f"largest {max(row['gain'] for row in gains):.4f}; at least "
-            f"{min(row['gain'] / row['gain_error'] for row in gains):.0f} standard errors",
         ),
-        Comparison(
+        reported(
             "self-loop slope over closed form at degree 20, largest difference",
             max(abs(row["measured"] / row["closed"] - 1) for row in loops),
-            "reported",
-            None,
-            published="matches the GCN simulation",
-            note=", ".join(
+            ", ".join(
                 f"h_t = {row['h_target']}: {row['measured']:.4f} +- {row['error']:.4f} against "
                 f"{row['closed']:.4f}"
                 for row in loops
             ),
+            published="matches the GCN simulation",
         ),
-        Comparison(
+        reported(
             "bound over exact ECE within 0.001 of the source, smaller of both sides",
             min(row["ratio"] for row in near),
-            "reported",
-            None,
             published="tight near the source",
         ),
     ]

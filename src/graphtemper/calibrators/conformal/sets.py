@@ -19,22 +19,17 @@ from graphtemper._core.checks import (
     check_level,
     check_matrix,
     check_non_negative,
-    check_shares,
     check_unit,
     check_vector,
 )
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal.scores import aps, diffuse, raps
-from graphtemper.calibrators.conformal.threshold import ladder, threshold
+from graphtemper.calibrators.conformal.threshold import threshold
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Score = Literal["aps", "raps", "daps"]
 SCHEMA = "graphtemper.sets/1"
-# Number of quantiles that represent a class's scores; coverage can be 1 / STEPS too large.
-STEPS = 100
-# A larger count of labelled nodes is damage.
-_MOST_NODES = 10**12
 
 
 class ConformalSets(HasParameters):
@@ -62,12 +57,8 @@ class ConformalSets(HasParameters):
     Attributes
     ----------
     threshold_ : (K,) array
-        The largest score in the set, per class; all equal unless made by `for_shares`. Infinite
-        where too few nodes were labelled: such sets contain every class.
-    counts_ : (K,) int array
-        Labelled nodes of each class.
-    ladder_ : (K, 100) array
-        Quantiles of the scores of each class, for `for_shares`; NaN for a class without nodes.
+        The largest score in the set, per class. Infinite where too few nodes were labelled: such
+        sets contain every class.
 
     Examples
     --------
@@ -80,7 +71,7 @@ class ConformalSets(HasParameters):
     >>> members.shape, round(metrics.coverage(members, labels[1000:]), 2)
     ((1000, 4), 0.91)
 
-    The record holds a threshold and a table of quantiles, and gives the same sets:
+    The record holds a threshold, and gives the same sets:
 
     >>> again = ConformalSets.from_dict(sets.to_dict())
     >>> print((again.predict(p[1000:]) == members).mean())
@@ -88,8 +79,6 @@ class ConformalSets(HasParameters):
     """
 
     threshold_: FloatArray
-    counts_: NDArray[np.int64]
-    ladder_: FloatArray
 
     def __init__(
         self,
@@ -149,8 +138,7 @@ class ConformalSets(HasParameters):
             The rows to calibrate on (default all).
         weights : (n,) array, optional
             Ratio of the target's density to the source's at each row. A new node has the largest
-            of these weights, which is conservative for all new nodes up to that weight. For changed
-            class shares use `for_shares`.
+            of these weights, which is conservative for all new nodes up to that weight.
         """
         if graph is not None:
             check_instance(graph, Graph, "graph", "fit(probabilities, labels, graph, nodes)")
@@ -165,53 +153,7 @@ class ConformalSets(HasParameters):
             density = check_vector(_select(weights, rows, len(p), "weights"), "weights")
             limit = threshold(scores, self.level, density, density.max())
         self.threshold_ = np.full(p.shape[1], float(limit))
-        self.counts_ = np.bincount(truth, minlength=p.shape[1])
-        self.ladder_ = np.full((p.shape[1], STEPS), np.nan)
-        for k in np.flatnonzero(self.counts_):
-            self.ladder_[k] = ladder(scores[truth == k], STEPS)
         return self
-
-    def for_shares(self, target_shares: ArrayLike) -> ConformalSets:
-        r"""Return sets for a target with other class shares, for instance estimated ones.
-
-        A labelled node of class k has the weight :math:`\pi_k / \hat s_k`, the target's share over
-        that of the labelled nodes, and so has the candidate class, which gives each class its own
-        threshold. Exact up to the steps of `ladder_`, which can only enlarge sets, **if only the
-        shares changed and the target shares are exact**. A class without labelled nodes is in every
-        set if its target share is positive.
-
-        References
-        ----------
-        Podkopaev & Ramdas, "Distribution-free uncertainty quantification for classification under
-        label shift", UAI 2021.
-
-        Examples
-        --------
-        Class 1 is rare and never predicted. If it becomes frequent, sets must contain it:
-
-        >>> p = [[0.9, 0.1]] * 95 + [[0.6, 0.4]] * 5
-        >>> sets = ConformalSets(seed=None).fit(p, [0] * 95 + [1] * 5)
-        >>> sets.threshold_.round(3).tolist()
-        [0.9, 0.9]
-        >>> sets.for_shares([0.5, 0.5]).threshold_.round(3).tolist()
-        [1.0, 1.0]
-        """
-        self._check_fitted()
-        shares = check_shares(target_shares, "target_shares", self.counts_.size)
-        here = self.counts_ > 0
-        weight = np.where(shares > 0.0, np.inf, 0.0)
-        weight[here] = shares[here] * self.counts_.sum() / self.counts_[here]
-        if np.isnan(self.ladder_[here]).any():
-            raise errors.not_fitted(
-                "these sets have no ladder of quantiles; fit them again to reweight."
-            )
-        if not (weight[here] > 0.0).any():
-            raise errors.range("target_shares are zero for every class with labelled nodes.")
-        mass = np.repeat(self.counts_[here] * weight[here] / STEPS, STEPS)
-        sets = type(self)(**self.get_params())
-        sets.counts_, sets.ladder_ = self.counts_, self.ladder_
-        sets.threshold_ = threshold(self.ladder_[here].ravel(), self.level, mass, weight)
-        return sets
 
     def predict(
         self, probabilities: ArrayLike, graph: Graph | None = None, nodes: Nodes = None
@@ -231,25 +173,10 @@ class ConformalSets(HasParameters):
         return np.asarray(members)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters and what `predict` and `for_shares` need, as plain JSON values.
-
-        Infinite thresholds and quantiles of classes without nodes are None. In a class of fewer
-        than 100 nodes every quantile is the score of one node; drop ``"ladder"`` where that must
-        not be disclosed: only `for_shares` needs it.
-        """
+        """Return the parameters and the threshold as plain JSON values; None if it is infinite."""
         self._check_fitted()
-        return {
-            "schema": SCHEMA,
-            **self.get_params(),
-            "threshold": [
-                value if np.isfinite(value) else None for value in self.threshold_.tolist()
-            ],
-            "counts": self.counts_.tolist(),
-            "ladder": [
-                row.tolist() if count else None
-                for row, count in zip(self.ladder_, self.counts_, strict=True)
-            ],
-        }
+        limits = [x if np.isfinite(x) else None for x in self.threshold_.tolist()]
+        return {"schema": SCHEMA, **self.get_params(), "threshold": limits}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ConformalSets:
@@ -258,26 +185,13 @@ class ConformalSets(HasParameters):
             raise errors.content(f"this is not a {SCHEMA} record; write one with to_dict.")
         try:
             sets = cls(**{name: content[name] for name in cls().get_params()})
-            sets.threshold_ = _limits(content["threshold"])
-            size = sets.threshold_.size
-            sets.counts_ = np.array(
-                [check_integer(value, "counts", 0, _MOST_NODES) for value in content["counts"]],
-                dtype=np.int64,
-            )
-            steps = content.get("ladder") or [None] * size
-            sets.ladder_ = np.array(
-                [[np.nan] * STEPS if row is None else row for row in steps], float
-            )
+            limits = [np.inf if value is None else value for value in content["threshold"]]
+            sets.threshold_ = np.array(limits, dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
             reason = str(error).rstrip(".")
             raise errors.content(f"the record of prediction sets is damaged: {reason}.") from error
-        if sets.counts_.shape != (size,) or sets.ladder_.shape != (size, STEPS):
-            raise errors.content("the record of prediction sets is damaged: its sizes disagree.")
-        present = ~np.isnan(sets.ladder_).all(axis=1)
-        if not (np.diff(sets.ladder_[present], axis=1) >= 0.0).all():
-            raise errors.content(
-                "the record of prediction sets is damaged: its ladder does not rise."
-            )
+        if sets.threshold_.size < 2 or not (sets.threshold_ > -np.inf).all():
+            raise errors.content("threshold must hold a number or null for two classes or more.")
         return sets
 
     def _check_fitted(self) -> None:
@@ -290,10 +204,3 @@ def _select(values: ArrayLike, rows: NDArray[np.int64], count: int, name: str) -
     if array.shape != (count,):
         raise errors.shape(f"{name} must have shape ({count},), one per row, not {array.shape}.")
     return np.asarray(array[rows])
-
-
-def _limits(values: Any) -> FloatArray:
-    limits = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
-    if limits.size < 2 or np.isnan(limits).any() or np.isneginf(limits).any():
-        raise errors.range("threshold must hold a number or null for each of at least two classes")
-    return limits

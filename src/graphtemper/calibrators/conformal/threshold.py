@@ -73,18 +73,3 @@ def threshold(
     needed = fraction * (reached[-1] + added) * (1.0 - _ROUNDING)
     candidates = np.append(values[order], np.inf)
     return np.asarray(candidates[np.searchsorted(reached, needed, side="left")])
-
-
-def ladder(scores: FloatArray, steps: int) -> FloatArray:
-    r"""Return quantiles that represent all scores, each an equal fraction and never below them.
-
-    Step j is the :math:`\lceil j n / J \rceil`-th smallest score, raised to the next millionth, so
-    a threshold from the ladder is never smaller than one from the scores.
-
-    Examples
-    --------
-    >>> ladder(np.array([0.3, 0.1, 0.2, 0.4]), 2).tolist()
-    [0.200001, 0.400001]
-    """
-    place = -(-np.arange(1, steps + 1) * scores.size // steps) - 1
-    return np.asarray((np.floor(np.sort(scores)[place] * 1e6) + 1.0) / 1e6)

@@ -25,7 +25,7 @@ from graphtemper.card import class_bias
 from graphtemper.card.class_profile import FEWEST
 from graphtemper.card.reading import Reading
 from graphtemper.errors import InputError
-from graphtemper.metrics.decisions import (
+from graphtemper.metrics.classification import (
     NAMES,
     RANKINGS,
     checked_costs,

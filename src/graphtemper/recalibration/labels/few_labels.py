@@ -1,13 +1,19 @@
 r"""A few labels of the target: one posterior for the accuracy, from none to all nodes labelled.
 
 The estimate without labels is the prior of the accuracy, in log-odds :math:`\eta` (see the density
-of `graphtemper._core.estimate.Estimate`).
+of `graphtemper._core.estimate.Estimate`). It may be wrong, and a narrow prior would outvote many
+labels. So it is mixed with an accuracy of which nothing is known, uniform between 0 and 1:
+
+.. math:: \pi_w(\eta) = (1 - w)\,\pi(\eta) + w\,\sigma(\eta)\,\sigma(-\eta), \qquad
+          w = \tfrac12 \min(n / 20, 1).
+
+Labels that agree with the prior keep it, and labels that contradict it make it count for nothing.
 
 Predictions of labelled nodes are right or wrong. What confidence, the predicted class and other
-columns explain of that is taken from all nodes (`graphtemper.recalibration.labels.sequences`). That
-leaves a share s of right predictions whose variance is that of n counted nodes:
+columns explain of that is taken from all nodes (`graphtemper.recalibration.labels.sequences`),
+which leaves a share s of right predictions whose variance is that of n counted nodes:
 
-.. math:: \log p(\eta) = \log \pi(\eta)
+.. math:: \log p(\eta) = \log \pi_w(\eta)
           + n \left[s \log\sigma(\eta) + (1 - s) \log\sigma(-\eta)\right].
 
 Without labels this is the prior, and with many it is the labels. The accuracy is the median. The
@@ -33,6 +39,8 @@ from graphtemper.recalibration.labels.sequences import standardised
 METHOD = "atlas and labels"
 # With more classes than this, the predicted class explains nothing.
 _MOST_CLASSES = 20
+# Share of a uniform accuracy in the prior, from as many labels on; with none the prior is alone.
+_VAGUE_SHARE, _SETTLED = 0.5, 20.0
 EVEN: FloatArray = np.linspace(0.5, 59.5, 60) / 60.0
 """Quantiles by which a distribution of the accuracy is described: equally likely values."""
 
@@ -105,7 +113,10 @@ def posterior(
     near = log_odds(share) + np.linspace(-9.0, 9.0, 361) / np.sqrt(worth * share * (1.0 - share))
     x = np.union1d(prior.grid(), near)
     loss = share * np.logaddexp(0.0, -x) + (1.0 - share) * np.logaddexp(0.0, x)
-    y = prior.log_density(x) - worth * loss
+    vague = _VAGUE_SHARE * min(worth / _SETTLED, 1.0)
+    uniform = -np.logaddexp(0.0, -x) - np.logaddexp(0.0, x)
+    mixed = np.logaddexp(np.log1p(-vague) + prior.log_density(x), np.log(vague) + uniform)
+    y = mixed - worth * loss
     density = np.exp(y - y.max())
     below = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(x)))
     return np.asarray(np.interp(EVEN, below / below[-1], x))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -31,6 +30,7 @@ from graphtemper._core.checks import (
 )
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.files import atomic_write
+from graphtemper._core.lazy import cached_property
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import InputError, VersionError
 from graphtemper.recalibration.decisions.metrics import class_number
@@ -58,6 +58,8 @@ _ASKED = ("goal", "at_least", "metric", "positive", "threshold")
 _KEPT = ("_run", "_counted", "decision", "estimate", "result")
 # Logits of another machine differ in the last bits, and a file holds this many digits.
 _SAME, _DIGITS = 1e-3, 5
+# Narrower goals need more labels than there are things to label.
+_LEAST_GOAL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +109,12 @@ class Begun:
                 "give one goal: goal=0.05 for a width, or at_least=0.8 for a gate."
             )
         for name, value in goals.items():
-            most = 0.5 if name == "goal" else 1.0
+            least, most = (_LEAST_GOAL, 0.5) if name == "goal" else (0.0, 1.0)
             given[name] = check_number(value, name)
-            if not 0.0 < given[name] < most:
-                raise errors.range(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
+            if not least < given[name] < most:
+                raise errors.range(
+                    f"{name} must lie between {least:g} and {most:g}, not {value!r:.60}."
+                )
         check_integer(given["seed"], "seed", 0)
         if given["metric"] not in METRICS:
             raise errors.choice(

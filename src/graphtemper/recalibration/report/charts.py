@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from graphtemper.recalibration.report.decided import charts_of
 from graphtemper.recalibration.report.vega import (
@@ -24,9 +23,7 @@ from graphtemper.recalibration.report.vega import (
     tip,
 )
 
-_MOST_ROWS = 30
-# The accuracy of a group with fewer labels than this is in the table only.
-_FEWEST_LABELS = 5
+_MOST_CHANGES = 8
 _COLOUR = {"before": BEFORE, "after": AFTER}
 
 
@@ -34,7 +31,8 @@ def charts(content: Content) -> dict[str, Spec]:
     """Return every chart of a report by the name of its place on the page."""
     specs = {"overview": overview(content)}
     specs |= {f"histogram-{side}": confidence_histogram(content, side) for side in _COLOUR}
-    specs |= {kind: groups(content, kind) for kind in ("classes", "degrees")}
+    if content["changes"]:
+        specs["changes"] = changes(content)
     if "metrics" in content:
         specs |= charts_of(content["metrics"])
     if content["labels"] is not None:
@@ -74,6 +72,21 @@ def overview(content: Content) -> Spec:
     return sized(132, {"data": {"values": rows}, "layer": layers})
 
 
+def changes(content: Content) -> Spec:
+    """Return the sizes of the largest changes."""
+    shown = content["changes"][:_MOST_CHANGES]
+    rows = [{"row": k, "name": item["name"], "size": item["size"]} for k, item in enumerate(shown)]
+    axis = {"labelExpr": "data('changes')[datum.value].name", "ticks": False, "domain": False}
+    y = {"field": "row", "type": "ordinal", "title": None, "axis": axis | {"labelLimit": 200}}
+    scale = {"type": "symlog"}
+    x = {"field": "size", "type": "quantitative", "title": "size", "scale": scale}
+    tips = [tip("name", "What"), tip("size", "Size", ".1f")]
+    bars = layer("bar", {"x": x, "y": y, "tooltip": tips}, color=AFTER)
+    lines = [line(value, MUTED, [4, 4], x) for value in (1.0, 10.0)]
+    data = {"name": "changes", "values": rows}
+    return sized(26 * len(rows) + 10, {"data": data, "layer": [bars, *lines]})
+
+
 def confidence_histogram(content: Content, side: str) -> Spec:
     """Return a histogram of confidence, with its mean and the estimated accuracy."""
     counts, edges = content["histogram"][side], content["histogram"]["edges"]
@@ -99,54 +112,6 @@ def confidence_histogram(content: Content, side: str) -> Spec:
     if content["verdict"]["word"] != "abstain":
         layers.insert(2, line(accuracy["value"], TRUTH, [1, 0], x))
     return sized(190, {"layer": layers})
-
-
-def groups(content: Content, kind: str) -> Spec:
-    """Return confidence before and after by predicted class or degree, and accuracy on labels."""
-    filled = [row for row in content[kind] if row["nodes"]]
-    if kind == "classes" and len(filled) > _MOST_ROWS:
-        filled = sorted(filled, key=lambda row: -row["nodes"])[:_MOST_ROWS]
-    # Rows are keyed by number, because two classes may have the same name.
-    shown = ("name", "nodes", "before", "after", "temperature")
-    rows = [
-        {key: row[key] for key in shown} | {"row": k} | _measured(row)
-        for k, row in enumerate(filled)
-    ]
-    values = [row[key] for row in rows for key in ("before", "after", "low")]
-    least = min((value for value in values if value is not None), default=0.0)
-    names = {"labelExpr": "data('rows')[datum.value].name", "ticks": False, "domain": False}
-    title = None if kind == "classes" else "neighbours"
-    y = {"field": "row", "type": "ordinal", "title": title, "axis": names}
-    x = percent("before", [math.floor(10.0 * least) / 10.0, 1.0], "mean confidence")
-    tips = [tip("name", "Group"), tip("nodes", "Nodes", ",")]
-    tips += [tip("before", "Confidence before", ".1%"), tip("after", "Confidence after", ".1%")]
-    tips += [tip("temperature", "Temperature", ".3g")]
-
-    def between(low: str, high: str, **style: Any) -> Spec:
-        return layer("rule", {"x": at(low, x), "x2": {"field": high}, "y": y}, **style)
-
-    def points(field: str, **style: Any) -> Spec:
-        return layer("point", {"x": at(field, x), "y": y, "tooltip": tips}, valid=field, **style)
-
-    layers = [
-        between("before", "after", color=MUTED, strokeWidth=2),
-        points("before", filled=False, size=150, strokeWidth=2, color=BEFORE),
-        points("after", filled=True, size=90, color=AFTER, opacity=1),
-    ]
-    if content["labels"] is not None:
-        tips.append(tip("right", "Accuracy on labels", ".1%"))
-        below = {"color": TRUTH, "yOffset": 8}
-        layers.append(between("low", "high", valid="right", strokeWidth=1, **below))
-        layers.append(points("right", filled=True, size=50, shape="diamond", opacity=1, **below))
-    height = 30 * max(len(rows), 1) + 10
-    return sized(height, {"data": {"name": "rows", "values": rows}, "layer": layers})
-
-
-def _measured(row: Spec) -> Spec:
-    if row["labels"] < _FEWEST_LABELS:
-        return {"right": None, "low": None, "high": None}
-    right = row["right"]
-    return {"right": right["value"], "low": right["low"], "high": right["high"]}
 
 
 def reliability(content: Content, side: str) -> Spec:

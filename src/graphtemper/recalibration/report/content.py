@@ -77,7 +77,7 @@ def content(
     if result.graph is None:
         raise InputError("only a result in memory can be reported; take it from recalibrate.")
     numbers, errors = result.to_dict(), expected_errors(result)
-    shown = ("accuracy", "mean_confidence", "signals", "gains", "logit_shift")
+    shown = ("accuracy", "mean_confidence", "changes", "signals", "gains", "logit_shift")
     values = {
         "schema": SCHEMA,
         "graphtemper": __version__,

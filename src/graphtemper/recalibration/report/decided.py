@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.metrics.decisions import NAMES
+from graphtemper.metrics.classification import NAMES
 from graphtemper.recalibration.decisions.metrics import Metrics, title
 from graphtemper.recalibration.report.vega import AFTER, BAND, Spec, layer, percent, sized, tip
 

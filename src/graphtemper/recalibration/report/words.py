@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from graphtemper._core.printable import temperature_text
 from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.labels.few_labels import more_labels
 from graphtemper.recalibration.labels.given import suggest_labels
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
+    CAUTION_WIDTH,
     VERIFIED_WIDTH,
     labels_needed,
 )
@@ -52,7 +54,10 @@ def confidence_sentence(result: Applied) -> str:
         )
     gap = 100.0 * abs(before - result.accuracy.value)
     if result.direction == "unknown":
-        judged = "which may be right: the interval is too wide to tell"
+        wide = result.accuracy.half_width > CAUTION_WIDTH
+        judged = "which may be right: the interval " + (
+            "is too wide to tell" if wide else "holds it as well"
+        )
     elif result.direction == "calibrated":
         judged = "which agrees with the estimate"
     else:
@@ -85,22 +90,23 @@ def between(low: float, high: float) -> str:
 def temperature_meaning(result: Applied) -> str:
     """Return a sentence on what dividing logits by the temperature does to the confidence."""
     value, source = result.temperature, result.source_temperature
+    shown, usual = temperature_text(value), temperature_text(source)
     before, after = result.mean_confidence
     if value == source:
         return "The logits are divided by the source temperature, as before: nothing is changed."
     predictions = _predictions(result)
     if result.node_temperatures is not None:
-        low, high = np.quantile(result.node_temperatures, (0.05, 0.95))
+        low, high = map(temperature_text, np.quantile(result.node_temperatures, (0.05, 0.95)))
         return (
-            f"Every node has its own temperature, 90 % of them between {low:.3g} and {high:.3g}; "
-            f"the source temperature is {source:.3g}. A higher temperature lowers confidence. Mean "
+            f"Every node has its own temperature, 90 % of them between {low} and {high}; "
+            f"the source temperature is {usual}. A higher temperature lowers confidence. Mean "
             f"confidence changes from {before:.1%} to {after:.1%}. {predictions}"
         )
     if abs(value / source - 1.0) < _SAME:
         return f"The temperature equals the source's, so confidence does not change. {predictions}"
     word, verb = ("above", "lowers") if value > source else ("below", "raises")
     return (
-        f"The logits are divided by {value:.3g} instead of {source:.3g}. A temperature {word} the "
+        f"The logits are divided by {shown} instead of {usual}. A temperature {word} the "
         f"source's {verb} confidence: on average from {before:.1%} to {after:.1%}. {predictions}"
     )
 

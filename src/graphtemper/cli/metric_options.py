@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from graphtemper import errors
+from graphtemper._core.lazy import cached_property
 from graphtemper.cli.options import FailOn
 
 if TYPE_CHECKING:
@@ -115,13 +115,8 @@ def read_costs(path: Path) -> list[list[float]]:
     """Read a table of numbers, separated by commas."""
     from graphtemper._core.safe_reading import read_lines
 
-    rows = []
-    for number, line in enumerate(read_lines(path, "the table of costs"), start=1):
-        try:
-            if line.strip():
-                rows.append([float(cell) for cell in line.split(",")])
-        except ValueError as error:
-            raise errors.table(
-                f"{path}, line {number}: {line.strip()[:40]!r} is not a row of numbers."
-            ) from error
-    return rows
+    lines = [line for line in read_lines(path, "the table of costs") if line.strip()]
+    try:
+        return [[float(cell) for cell in line.split(",")] for line in lines]
+    except ValueError as error:
+        raise errors.table(f"{path} is not a table of numbers: {error}.") from error
