@@ -132,7 +132,7 @@ unit: $(VENV)/.test
 
 # Hostile files, wheels, clusters, browsers and faults: what costs much and breaks rarely.
 nightly: $(VENV)/.test $(VENV)/.chromium docs
-	GRAPHTEMPER_FUZZ=100 $(PYTEST) -m 'nightly and not slow'
+	GRAPHTEMPER_FUZZ=100 GRAPHTEMPER_FUZZ_MINUTES=10 $(PYTEST) -m 'nightly and not slow'
 	$(MAKE) faults
 
 # The library without torch and without extras, in under three minutes.

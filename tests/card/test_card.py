@@ -401,7 +401,7 @@ def test_a_card_without_its_checksum_or_of_another_schema_is_refused(text, tmp_p
 
 def test_a_card_of_the_schema_before_is_read_without_what_it_lacks(card, text, tmp_path):
     content = json.loads(text)
-    del content["ends"], content["population"]["apart"]
+    del content["ends"], content["elsewhere"], content["population"]["apart"]
     older = _write(tmp_path, content | {"schema": "graphtemper.card/6"})
     read = SourceCard.load(older)
     assert card.ends.known
@@ -431,3 +431,14 @@ def test_a_card_that_no_file_could_hold_is_not_made(card):
     ):
         with raises("content"):
             replace(card, **wrong)
+
+
+def test_columns_that_a_card_cannot_have_are_refused(card):
+    wrong = {
+        "columns": card.columns.columns + 1.0,
+        "steps": card.columns.steps[1:],
+        "factors": np.full_like(card.columns.factors, np.nan),
+    }
+    for name, value in wrong.items():
+        with pytest.raises(InputError, match="columns"):
+            replace(card, columns=replace(card.columns, **{name: value}))

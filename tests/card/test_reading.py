@@ -7,14 +7,19 @@ import pytest
 from scipy.integrate import quad
 from tests.helpers import block_model, find_graph
 
-from graphtemper import Graph, SourceCard, recalibrate, shifts
+from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import Ends
 from graphtemper.card.reading import (
+    FAR,
+    MEMORY_DEVIATION,
+    MEMORY_TAKEN_BACK,
     NATURAL_DEVIATION,
+    NEAR,
     TAKEN_BACK,
     USUAL_GAP,
+    VAGUE,
     read,
     read_evidence,
     second_estimate,
@@ -54,11 +59,13 @@ def test_moved_feature_means_leave_the_atlas_for_the_rule(card, model, moved):
     assert moved.estimate.centre == moved.natural_centre
     rise = max(moved.usual_centre - log_odds(card.reference.accuracy), 0.0)
     assert moved.natural_centre == pytest.approx(moved.usual_centre - TAKEN_BACK * rise)
+    unlike = np.clip((moved.novelty - NEAR) / (FAR - NEAR), 0.0, 1.0)
     sampling = moved.atlas_variance - (
         moved.response.widening**2 * moved.response.predict(moved.signals)[1] ** 2
     )
     assert moved.estimate.deviation == pytest.approx(
-        np.sqrt(NATURAL_DEVIATION**2 + (TAKEN_BACK * rise) ** 2 + sampling), abs=0.02
+        np.sqrt(NATURAL_DEVIATION**2 + (TAKEN_BACK * rise) ** 2 + unlike * VAGUE**2 + sampling),
+        abs=0.02,
     )
     unmoved = replace(here, moments=(card_mean(card, graph), np.ones(graph.num_features)))
     assert unmoved.estimate.deviation < moved.estimate.deviation
@@ -214,3 +221,50 @@ def test_both_ends_of_cora_are_in_one_interval():
     for accuracy in intervals:
         assert accuracy.low < min(truths)
         assert accuracy.high > max(truths)
+
+
+def test_what_a_model_knows_by_heart_shortens_and_widens_a_drop(card, model):
+    graph = shifts.noise(1.0)(block_model(5), seed=1)
+    known = read(replace(card, elsewhere=None), Observation(model, graph))
+    source = log_odds(card.reference.accuracy)
+    drop = source - known.atlas_centre
+    assert drop > 0.3
+    assert known.memory == 0.0
+    assert replace(known, card=replace(card, elsewhere=card.reference.accuracy)).memory == 0.0
+    heart = replace(known, card=replace(card, elsewhere=0.9999))
+    assert heart.memory == 1.0
+    kept = 1.0 - known.moved_fraction
+    assert heart.estimate.centre - known.estimate.centre == pytest.approx(
+        kept * MEMORY_TAKEN_BACK * drop
+    )
+    wider = heart.estimate.deviation**2 - known.estimate.deviation**2
+    assert wider == pytest.approx(kept * (MEMORY_DEVIATION * drop) ** 2, abs=0.02)
+
+
+def test_a_fresh_graph_of_a_model_that_knows_its_source_by_heart():
+    """The card's nodes are next to training nodes, and look better than any fresh graph."""
+    kind = {"degree": 8, "homophily": 0.8, "snr": 2.0, "num_classes": 10, "num_features": 100}
+    graph = csbm.sample(1000, **kind, seed=0)
+    model = SIGN(hops=2).fit(graph, range(500))
+    shown = {"noise": (0.5, 1.0, 2.0), "rewire": (0.3, 0.6), "drop": (0.5, 0.8), "add": (0.7,)}
+    shown |= {"shuffle": (0.3, 0.6), "mask": (0.3, 0.6), "homophily": (-0.3, 0.3)}
+    card = SourceCard.build(model, graph, range(500, 1000), compositions=0, shifts=shown)
+    assert card.elsewhere > 0.99
+    held = 0
+    for seed in range(50, 54):
+        target = csbm.sample(1000, **kind, seed=seed)
+        result = recalibrate(model, target.replace(labels=None), card)
+        truth = (result.logits.argmax(axis=1) == target.labels).mean()
+        assert truth < card.reference.accuracy - 0.05
+        held += result.accuracy.low <= truth <= result.accuracy.high
+    assert held == 4
+
+
+def test_far_from_everything_seen_is_an_abstention(card, model):
+    """Features on another scale, whose means are elsewhere as well."""
+    graph = block_model(5)
+    target = graph.replace(features=500.0 * graph.features + 500.0, labels=None)
+    result = recalibrate(model, target, replace(card, columns=None))
+    assert result.reading.novelty > FAR
+    assert result.verdict == "abstain"
+    assert result.accuracy.high - result.accuracy.low > 0.6

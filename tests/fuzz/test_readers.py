@@ -9,8 +9,10 @@ many.
 import io
 import json
 import os
+import time
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,6 +86,74 @@ def test_damaged_bytes(name, valid, tmp_path):
         one_sentence(TARGETS[name].read, path)
 
     trial()
+
+
+# Formats that come from elsewhere, with the readers of each; every seed is a committed file.
+SEARCHED = {
+    "card": ("card.json",),
+    "session": ("session.json",),
+    "log": ("watch.sqlite",),
+    "npz": ("graph.npz", "model.npz", "logits.npz"),
+    "parquet": ("logits.parquet", "lists.parquet", "edges.parquet", "features.parquet"),
+}
+SECONDS = 60.0 * float(os.environ.get("GRAPHTEMPER_FUZZ_MINUTES", "0.02"))
+CORPUS = Path(__file__).with_name("corpus")
+
+
+def recombined(rng, seeds):
+    """Return a seed with some bytes changed, cut or taken from another one."""
+    content = seeds[rng.integers(len(seeds))]
+    for _ in range(rng.integers(1, 6)):
+        kind = rng.choice(["cut", "flip", "fill", "drop", "twice", "other"])
+        length = int(rng.choice([1, 2, 4, 8, 17, 64, 500]))
+        if kind == "other":
+            other = seeds[rng.integers(len(seeds))]
+            start, place = (int(rng.random() * len(x)) for x in (other, content))
+            content = content[:place] + other[start : start + length] + content[place + length :]
+        else:
+            content = changed(content, (kind, rng.random(), length, int(rng.integers(256))))
+    return content
+
+
+@pytest.mark.nightly
+@pytest.mark.cpu(700)
+@pytest.mark.parametrize("kind", SEARCHED)
+def test_a_search_finds_no_file_that_breaks_a_reader(kind, valid, tmp_path):
+    """Ten minutes for each format in `make nightly`; the seed of the search is that of the day."""
+    day = int(time.time() // 86_400)
+    rng, begun = np.random.default_rng(day), time.monotonic()
+    seeds = {
+        name: [valid[name]]
+        + [path.read_bytes() for path in sorted((CORPUS / name.replace(".", "-")).glob("*"))]
+        for name in SEARCHED[kind]
+    }
+    tried = 0
+    while time.monotonic() < begun + SECONDS:
+        name = str(rng.choice(SEARCHED[kind]))
+        content = recombined(rng, seeds[name])
+        if name.endswith(".json") and tried % 2:  # half of them with a right checksum
+            whole = json.loads(valid[name])
+            ways = paths_into(whole)
+            way = ways[rng.integers(len(ways))]
+            value = VALUES[rng.integers(len(VALUES))]
+            content = sealed(
+                {k: v for k, v in edited(whole, way, value).items() if k != "crc32"}
+            ).encode()
+        path = tmp_path / name
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+        try:
+            one_sentence(TARGETS[name].read, path)
+        except BaseException:
+            kept = tmp_path.parent / f"{kind}-{day}-{tried}"
+            kept.write_bytes(content)
+            print(f"trial {tried} of day {day}; add {kept} to tests/fuzz/corpus")
+            raise
+        tried += 1
+    assert tried > 10
+
+
+VALUES = (None, True, -1, 0, 2**63, 1e308, 5e-324, -0.0, "", "\u202e", "AAAA", [], [[]], {}, [None])
 
 
 def paths_into(value, way=()):

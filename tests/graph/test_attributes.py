@@ -170,24 +170,6 @@ def test_edge_lists_with_attributes_are_merged_only_if_they_agree():
     assert kept.edges.tolist() == edges
 
 
-def test_a_file_with_arcs(tmp_path):
-    path = tmp_path / "arcs.npz"
-    np.savez(
-        path,
-        features=np.ones((3, 1)),
-        edges=np.array([[0, 1]]),
-        arcs=np.array([[1, 0], [1, 0]]),
-        arc_type=np.array([1, 0]),
-    )
-    assert Graph.load(path).is_plain
-    graph = Graph.load(path, arcs=True)
-    assert (graph.directed, graph.edges.tolist()) == (True, [[1, 0], [1, 0]])
-    assert graph.edge_type.tolist() == [1, 0]
-    np.savez(path, features=np.ones((3, 1)), edges=np.array([[0, 1]]))
-    with raises("damaged"):
-        Graph.load(path, arcs=True)
-
-
 @pytest.mark.parametrize("kind", ["self-loop", "symmetric", "mean"])
 def test_operators_of_weighted_graphs_against_dense_matrices(kind):
     rng = np.random.default_rng(0)

@@ -222,7 +222,7 @@ def test_passes_of_a_users_own_class_are_used():
             return Silent()
 
     assert isinstance(Silent(), Passes)
-    (run,) = perturb.edge_dropout(Model(), graph, 0.5, 1)
+    (run,) = perturb.passes(Model(), graph, "edge", 1, share=0.5)
     assert run[0, 0] == graph.num_edges - round(0.5 * graph.num_edges)
 
 

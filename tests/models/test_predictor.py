@@ -1,10 +1,13 @@
 """Calls of a predictor: its output is checked, and its errors are not hidden."""
 
+import ctypes
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import raises
 
-from graphtemper import Graph, csbm
+from graphtemper import Graph, SourceCard, csbm
 from graphtemper.errors import InputError
 from graphtemper.models.predictor import predict
 
@@ -55,6 +58,23 @@ def swap_sparse(graph):
 def test_bad_predictors(graph, predictor, message):
     with pytest.raises(InputError):
         predict(predictor, graph)
+
+
+def swap_rows(graph):
+    """Write to memory that is shared in spite of its flags, as torch.from_numpy does."""
+    address = graph.features.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    shared = np.ctypeslib.as_array(address, graph.features.shape)
+    shared[[0, 1]] = shared[[1, 0]]
+    return np.arange(2.0 * graph.num_nodes).reshape(-1, 2)
+
+
+def test_a_model_that_swaps_rows_is_refused_before_it_sees_a_graph(graph):
+    before = graph.features.copy()
+    with raises("changed-graph"):
+        SourceCard.build(swap_rows, graph, range(100))
+    np.testing.assert_array_equal(graph.features, before)
+    with raises("changed-graph"):
+        predict(swap_rows, graph.replace(features=before.copy()))
 
 
 @pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr"])

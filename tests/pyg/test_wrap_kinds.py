@@ -285,3 +285,10 @@ def test_nodes_of_hetero_data_are_those_of_the_classified_type(tmp_path):
     data["paper", "likes", "paper"].edge_index = data["paper", "cites", "paper"].edge_index
     with raises("other-types"):
         recalibrate(model, data, card)
+
+
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, torch.compile])
+def test_a_module_that_was_compiled_or_made_parallel_is_called_itself(graph, wrap):
+    module = torch.nn.Linear(graph.num_features, 3)
+    np.testing.assert_array_equal(predictor(wrap(module))(graph), predictor(module)(graph))
+    assert predictor(torch.nn.DataParallel(wrap(module))).module is module

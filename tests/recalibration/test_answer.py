@@ -1,6 +1,5 @@
 """How an answer weighs labels against the atlas, on logits where the right weight is known."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,50 +8,33 @@ from scipy.special import expit, logit
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
-from graphtemper.recalibration import answer as answers
-from graphtemper.recalibration.answer import VAGUE, trusted
+from graphtemper.card.reading import Reading
+from graphtemper.card.response import Kernel, Response
+from graphtemper.recalibration.answer import VAGUE, Answer, trusted, with_labels
 from graphtemper.recalibration.labels.given import read_labels
-from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 
+STILL = np.ones(2)
 
-def _answer(logits, accuracy, matched=1.0, novelty=0.5, verdict="trust", blind=False):
-    """An answer of a card, and a reading of which nothing else is asked."""
-    card = SimpleNamespace(temperature=1.0)
-    reading = SimpleNamespace(card=card, novelty=novelty, flat=False, blind=blind, expected=None)
+
+def _reading(**known):
+    """A reading of moved features, for which labels alone are evidence."""
+    probe = SimpleNamespace(column_std=STILL)
+    card = SimpleNamespace(temperature=1.0, environments=(), probe=probe)
+    one, none = np.ones(1), np.zeros(1)
+    response = Response(("signal",), np.eye(1), none, one, none, one, none, Kernel(1, 1, 1, 1))
+    reading = Reading(card, None, {"signal": 0.0}, response, None, 2000, (STILL, STILL), flat=False)
+    known = {"novelty": 0.5, "moved_fraction": 1.0, "changes": (), "unlinked": False} | known
+    vars(reading).update(known, expectation=(None, None))
+    return reading
+
+
+def learn(logits, accuracy, prior, labels, matched=1.0):
+    """Return an answer that had an accuracy and a temperature, with labels of the nodes."""
     confidence = float(temperatures.apply(logits).max(axis=1).mean())
-    answer = SimpleNamespace(
-        accuracy=accuracy,
-        temperature=matched,
-        verdict=verdict,
-        reasons=(),
-        claimed=confidence,
-    )
-    return answer, reading
-
-
-@dataclass(frozen=True)
-class _Learned:
-    """What `with_labels` asks for a verdict about."""
-
-    accuracy: Estimate
-    temperature: float
-    used: Reason
-    count: float
-    leads: bool
-
-
-@pytest.fixture
-def learn(monkeypatch):
-    def judged(reading, claimed, accuracy, matched, caveat, used, *, count, leads):
-        return _Learned(accuracy, matched, used, count, leads)
-
-    monkeypatch.setattr(answers, "judged", judged)
-    return lambda given, prior, *rest: answers.with_labels(given[0], given[1], prior, *rest)
-
-
-def _width(result):
-    return result.accuracy.high - result.accuracy.low
+    before = Answer(accuracy, matched, 1.0, confidence, "caution", ())
+    given = read_labels(labels, np.arange(len(logits)), len(logits), logits.shape[1])
+    return with_labels(before, _reading(), prior, logits, given)
 
 
 def test_a_new_kind_of_target_gives_the_labels_more_weight():
@@ -67,14 +49,13 @@ def test_a_new_kind_of_target_gives_the_labels_more_weight():
     assert vague.low < 0.1 < 0.9 < vague.high
 
 
-def test_labels_lead_once_they_say_more_than_the_atlas(learn):
+def test_labels_lead_once_they_say_more_than_the_atlas():
     """Information of the labels about the log-odds, by differences, against the prior's."""
     logits = np.tile([0.0, 1.0], (2000, 1))
     prior, leads = Estimate.of_log_odds(2.0, 0.4, "atlas"), []
-    answer = _answer(logits, prior)
     for count in (4, 40, 60, 80, 100, 400):
-        given = read_labels({i: int(i % 8 > 0) for i in range(count)}, np.arange(2000), 2000, 2)
-        learned = learn(answer, prior, logits, given)
+        labels = {i: int(i % 8 > 0) for i in range(count)}
+        learned = learn(logits, prior, prior, labels)
         centre, step = logit(learned.accuracy.value), 1e-3
 
         def likelihood(odds, count=count, share=learned.accuracy.value):
@@ -82,50 +63,33 @@ def test_labels_lead_once_they_say_more_than_the_atlas(learn):
 
         curve = [likelihood(centre + x) for x in (-step, 0.0, step)]
         known = -np.diff(curve, 2)[0] / step**2
-        leads.append(learned.leads)
-        assert learned.leads == (known > 0.4**-2)
-        assert learned.count == count
+        leads.append(learned.verdict == "trust")
+        assert leads[-1] == (known > 0.4**-2)
     assert leads == sorted(leads)
     assert set(leads) == {False, True}
 
 
-@pytest.mark.parametrize(
-    ("labels", "counted"),
-    [({3: 1}, "right on 1 of 1 labelled node;"), ({3: 1, 4: 0}, "right on 1 of 2 labelled nodes;")],
-)
-def test_what_labels_say_in_words(learn, labels, counted):
-    logits, before = np.tile([0.0, 1.0], (20, 1)), Estimate(0.8, 0.7, 0.95, "atlas")
-    given = read_labels(labels, np.arange(20), 20, 2)
-    found = learn(_answer(logits, before), Estimate.of_log_odds(1.4, 0.5, "atlas"), logits, given)
-    assert found.used.code == "labels_used"
-    assert counted in found.used.text
-    assert f"to within {50 * _width(found):.1f} points" in found.used.text
-    assert "without them to within 12.5; about" in found.used.text
-    assert found.used.text.endswith("more would bring that to 10.")
-
-
-def test_a_handful_of_labels_does_not_move_the_temperature_far(learn):
+def test_a_handful_of_labels_does_not_move_the_temperature_far():
     """Three wrong predictions out of three, where the prior knows little."""
     logits = np.random.default_rng(5).normal(0.0, 3.0, (400, 2))
     prior = Estimate.of_log_odds(
         logit(temperatures.apply(logits).max(axis=1).mean()) - 0.3, 0.6, "atlas"
     )
-    answer = _answer(logits, prior)
     wrong = logits.argmin(axis=1)
     moved = []
     for count in (1, 3, 10, 50):
-        given = read_labels({k: int(wrong[k]) for k in range(count)}, np.arange(400), 400, 2)
-        moved.append(learn(answer, prior, logits, given).temperature)
+        labels = {k: int(wrong[k]) for k in range(count)}
+        moved.append(learn(logits, prior, prior, labels).temperature)
     assert 1.0 <= min(moved) <= max(moved[:2]) < 2.0
     assert moved[-1] > 4.0  # fifty of fifty are no accident
 
 
-def test_labels_that_agree_leave_the_temperature_where_it_is(learn):
+def test_labels_that_agree_leave_the_temperature_where_it_is():
     logits = np.random.default_rng(5).normal(0.0, 2.0, (400, 2))
     confidence = temperatures.apply(logits).max(axis=1).mean()
-    answer = _answer(logits, Estimate(confidence, 0.5, 0.95, "atlas"))
     right = np.random.default_rng(1).random(400) < confidence
     classes = np.where(right, logits.argmax(axis=1), logits.argmin(axis=1))
-    given = read_labels(dict(enumerate(classes[:40].tolist())), np.arange(400), 400, 2)
-    found = learn(answer, Estimate.of_log_odds(logit(confidence), 0.5, "atlas"), logits, given)
+    before = Estimate(confidence, 0.5, 0.95, "atlas")
+    prior = Estimate.of_log_odds(logit(confidence), 0.5, "atlas")
+    found = learn(logits, before, prior, dict(enumerate(classes[:40].tolist())))
     assert found.temperature == pytest.approx(1.0, abs=0.25)

@@ -126,6 +126,17 @@ def test_lost_edges_are_named(world, keep, code, word):
     assert (result.verdict == "abstain") >= (code == "edges_none")
 
 
+@pytest.mark.parametrize("what", ["features", "edges"])
+def test_features_or_links_of_other_nodes_are_named(world, what):
+    model, card, _, _, target = world
+    order = np.random.default_rng(0).permutation(target.num_nodes)
+    values = {"features": target.features[order], "edges": order[target.edges]}
+    result = recalibrate(model, target.replace(**{what: values[what]}), card)
+    assert "no_link_signal" in [change.code for change in result.changes[:3]]
+    assert "may belong to other nodes" in " ".join(result.summary().split())
+    assert result.verdict == "abstain"
+
+
 def test_one_direction_of_each_edge_is_named(world):
     model, card, _, _, target = world
     result = recalibrate(model, target.replace(directed=True), card)

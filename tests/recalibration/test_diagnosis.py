@@ -64,7 +64,7 @@ def test_a_slope_is_shown_only_where_the_atlas_does_not_contradict_it(deployed):
     refused = {
         "opposite direction": answer(result, 0.9, implied - 0.02, implied + 0.02),
         "outside the interval": answer(result, 1.2, implied + 0.01, implied + 0.05),
-        "no accuracy is known": replace(agrees, verdict="abstain"),
+        "no accuracy is known": answering(agrees, verdict="abstain"),
     }
     for why, other in refused.items():
         found = diagnosis(other, card)["theory"]

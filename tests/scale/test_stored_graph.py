@@ -176,7 +176,7 @@ def test_an_address_is_listed_and_read(tmp_path):
     for place in ((tmp_path / "nodes").as_uri(), f"{(tmp_path / 'nodes').as_uri()}/part-*.parquet"):
         found = StoredGraph.open(place, (tmp_path / "edges").as_uri())
         np.testing.assert_array_equal(load(Serial(), found).features, graph.features)
-    with raises("damaged", match="cannot be listed"):
+    with raises("damaged", "no Parquet file"):
         parquet_files((tmp_path / "absent").as_uri())
 
 

@@ -22,8 +22,8 @@ def model(graph):
 
 
 def test_dropout_of_any_predictor_removes_the_same_edges(graph, model):
-    fast = perturb.edge_dropout(model, graph, 0.4, 5, seed=2)
-    slow = perturb.edge_dropout(lambda g: model(g), graph, 0.4, 5, seed=2)
+    fast = perturb.passes(model, graph, "edge", 5, share=0.4, seed=2)
+    slow = perturb.passes(lambda g: model(g), graph, "edge", 5, share=0.4, seed=2)
     shifted = (shifts.drop(0.4)(graph, rng) for rng in [np.random.default_rng(0)] for _ in range(5))
     assert {g.num_edges for g in shifted} == {graph.num_edges - round(0.4 * graph.num_edges)}
     for one, other in zip(fast, slow, strict=True):
@@ -38,7 +38,8 @@ def test_noise_on_any_predictor_is_the_shift_of_that_level(graph, level):
         features.append(g.features)
         return np.zeros((g.num_nodes, 2))
 
-    list(perturb.feature_noise(predictor, graph, level, 2, np.random.default_rng(3)))
+    rng = np.random.default_rng(3)
+    list(perturb.passes(predictor, graph, "feature", 2, level=level, seed=rng))
     rng = np.random.default_rng(3)
     expected = [shifts.noise(level)(graph, rng).features for _ in range(2)]
     np.testing.assert_array_equal(features, expected)
@@ -52,10 +53,10 @@ def test_passes_differ_and_repeat_with_the_seed(graph, model):
         assert all((one != other).any() for one, other in pairwise(first))
     half = list(perturb.passes(model, graph, "both", 5, level=0.2, share=0.5, seed=5))
     np.testing.assert_array_equal(
-        half[:3], list(perturb.feature_noise(model, graph, 0.2, 3, seed=5))
+        half[:3], list(perturb.passes(model, graph, "feature", 3, level=0.2, seed=5))
     )
     np.testing.assert_array_equal(
-        half[3:], list(perturb.edge_dropout(model, graph, 0.5, 2, seed=5))
+        half[3:], list(perturb.passes(model, graph, "edge", 2, share=0.5, seed=5))
     )
 
 
@@ -70,9 +71,9 @@ def test_bad_passes(graph, model, kind, count):
 @pytest.mark.parametrize("level", [-0.1, float("nan"), "x"])
 def test_bad_levels(graph, model, level):
     with raises(("range", "wrong-type")):
-        perturb.feature_noise(model, graph, level, 1)
+        perturb.passes(model, graph, "feature", 1, level=level)
     with raises(("range", "wrong-type")):
-        perturb.edge_dropout(model, graph, level, 1)
+        perturb.passes(model, graph, "edge", 1, share=level)
 
 
 def test_links_are_held_out_with_the_stated_probability(graph):

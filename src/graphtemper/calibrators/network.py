@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import (
@@ -22,7 +21,7 @@ from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, Te
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from graphtemper.calibrators.training import Problem, Schedule
+    from graphtemper.calibrators.training import Problem
 
 Stop = Literal["folds", "train", "calibration"]
 # A multiplier this small already makes every probability uniform.
@@ -89,31 +88,26 @@ class NetworkCalibrator(TemperatureCalibrator):
         return 0.0
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.calibrators import training
         from graphtemper.calibrators.torch_sparse import threads_for
+        from graphtemper.calibrators.training import Part, Schedule, train_in_folds, train_until
 
-        context = self._context(inputs)
-        problem = self._problem(inputs, context)
-        schedule = training.Schedule(self.lr, self.weight_decay, self.epochs, self.patience)
+        nodes, labels, seed = labelled.nodes, labelled.labels, self.seed
+        problem = self._problem(inputs, self._context(inputs))
+        schedule = Schedule(self.lr, self.weight_decay, self.epochs, self.patience)
         with threads_for(inputs.logits.size):
-            self.parameters_, self.epoch_ = self._trained(problem, schedule, labelled)
-
-    def _trained(
-        self, problem: Problem, schedule: Schedule, labelled: Labelled
-    ) -> tuple[list[NDArray[np.float32]], int]:
-        from graphtemper.calibrators.training import Part, train_in_folds, train_until
-
-        if self.stop == "folds":
-            return train_in_folds(problem, schedule, labelled.nodes, labelled.labels, self.seed)
-        fit = Part.of(labelled.nodes, labelled.labels)
-        if self.stop == "calibration":
-            return train_until(problem, schedule, fit, fit, self.seed)
-        if labelled.train_nodes is None or labelled.train_labels is None:
-            raise errors.missing(
-                'stop="train" needs train_nodes=... with labels; pass them or use stop="folds".'
-            )
-        until = Part.of(labelled.train_nodes, labelled.train_labels)
-        return train_until(problem, schedule, fit, until, self.seed)
+            if self.stop == "folds":
+                found = train_in_folds(problem, schedule, nodes, labels, seed)
+            else:
+                fit = until = Part.of(nodes, labels)
+                if self.stop == "train":
+                    if labelled.train_nodes is None or labelled.train_labels is None:
+                        raise errors.missing(
+                            'stop="train" needs train_nodes=... with labels; pass them or use '
+                            'stop="folds".'
+                        )
+                    until = Part.of(labelled.train_nodes, labelled.train_labels)
+                found = train_until(problem, schedule, fit, until, seed)
+        self.parameters_, self.epoch_ = found
 
     def _problem(self, inputs: Inputs, context: Any) -> Problem:
         import torch

@@ -325,6 +325,17 @@ def measure(plan: Plan) -> Measured:
     )
 
 
+def elsewhere(plan: Plan) -> float | None:
+    """Return the accuracy at labelled nodes outside the card, with half a node right and wrong."""
+    graph, observation = plan.graph, plan.observation
+    others = np.setdiff1d(graph.labelled, observation.nodes)
+    if others.size < FEWEST_NODES:
+        return None
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    right = observation.all_logits[others].argmax(axis=1) == graph.labels[others]
+    return float((right.sum() + 0.5) / (others.size + 1.0))
+
+
 def _with_second_opinion(
     plan: Plan, probe: Probe, predictions: NDArray[np.intp]
 ) -> tuple[Probe, float | None]:

@@ -112,6 +112,9 @@ class SourceCard:
         labels covers them. None in a card of an earlier version.
     ends
         Accuracies of the source where links carry no signal.
+    elsewhere
+        Accuracy at the labelled nodes of the source that the card was not built from, which the
+        model may know by heart; None if there are few, or in a private or an older card.
     atlas_nodes
         In memory only: what `without` fits node responses to.
     """
@@ -135,6 +138,7 @@ class SourceCard:
     privacy: float | None = None
     columns: Baseline | None = None
     ends: Ends = UNKNOWN_ENDS
+    elsewhere: float | None = None
     atlas_nodes: AtlasNodes | None = None
 
     def __post_init__(self) -> None:
@@ -248,6 +252,7 @@ class SourceCard:
             privacy=privacy,
             columns=source.columns,
             ends=ends,
+            elsewhere=building.elsewhere(plan) if privacy is None else None,
             atlas_nodes=atlas_nodes,
         )
         card = card._shortened()

@@ -189,7 +189,7 @@ _EVIDENCE = {
 # Rules by the name of a field; weights act on log T, and origins are logarithms.
 _OF_NAME: dict[str, Rule] = {
     **dict.fromkeys(("accuracy", "edge_share", "recalls", "edges"), Rule(0.0, 1.0)),
-    **dict.fromkeys(("shuffled", "rewired"), Rule(0.0, 1.0)),
+    **dict.fromkeys(("shuffled", "rewired", "elsewhere"), Rule(0.0, 1.0)),
     **dict.fromkeys(("noise_level", "error", "counts"), Rule(0.0, 1e8)),
     **dict.fromkeys(("linear", "smooth", "length", "noise", "scale"), Rule(1e-12, 1e9)),
     **dict.fromkeys(("separation", "slope"), Rule(1e-6, 1e6)),
@@ -292,6 +292,8 @@ def checked(card: Any) -> dict[str, Any]:
     classes, features = card.num_classes, card.num_features
     if not (isinstance(classes, int) and isinstance(features, int)):
         raise errors.content("the numbers of classes and of features must be integers.")
+    if card.columns is not None and not card.columns.columns.max(initial=0.0) < features:
+        raise _odd("columns.columns", "numbers of columns")
     sizes = {"K": classes, "3K": THIRDS * classes, "F": features}
     sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
     return {name: _kept(getattr(card, name), name, sizes) for name in _stored(card)}
@@ -396,6 +398,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
 def _complete(content: dict[str, Any]) -> None:
     """Add the fields that an older card lacks, as a card has them where nothing was measured."""
     content.setdefault("columns", None)
+    content.setdefault("elsewhere", None)
     content.setdefault("ends", {"shuffled": None, "rewired": None})
     if isinstance(content.get("population"), dict):
         content["population"].setdefault("apart", None)

@@ -8,7 +8,7 @@ whose neighbour.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import as_array
-from graphtemper.graph.checks import checked_integers, read_only
+from graphtemper.graph.checks import NOT_FINITE, read_only, refuse
 
 EDGE_FIELDS = ("edge_weight", "edge_features", "edge_type")
 NODE_FIELDS = (
@@ -56,29 +56,8 @@ def checked_edge_values(values: Any, key: str, num_edges: int) -> NDArray[Any]:
         return read_only(array.astype(np.int64))
     with np.errstate(over="ignore"):
         real = array.astype(np.float32)
-    bad = np.argwhere(~np.isfinite(real))
-    if bad.size:
-        place = ", ".join(map(str, bad[0]))
-        raise errors.not_finite(
-            f"{key}[{place}] is {array[tuple(bad[0])]}; replace non-finite entries."
-        )
+    refuse(~np.isfinite(real), array, key, NOT_FINITE, errors.not_finite)
     return read_only(real)
-
-
-def checked_types(values: Any, key: str, size: int) -> NDArray[np.int64]:
-    """Check type numbers from 0, one per edge or node.
-
-    Examples
-    --------
-    >>> checked_types([0, -1], "edge_type", 2)
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: edge_type[1] is -1; types are numbered from 0.
-    """
-    array = checked_integers(values, key, (size,))
-    bad = np.flatnonzero(array < 0)
-    if bad.size:
-        raise errors.range(f"{key}[{bad[0]}] is {array[bad[0]]}; types are numbered from 0.")
-    return read_only(array)
 
 
 def checked_columns(values: Any, num_features: int) -> NDArray[np.int64]:
@@ -260,13 +239,3 @@ def merged_edges(
                 "all of them, or make the two directions equal."
             )
     return {"edges": links, **{key: values[first] for key, values in attributes.items()}}
-
-
-def checked_type_names(values: Sequence[str] | None, key: str) -> tuple[str, ...]:
-    """Check the names of types: different strings."""
-    if isinstance(values, str) or not np.iterable(values):
-        raise errors.wrong_type(f"{key} must be a list of names, not {type(values).__name__}.")
-    names = tuple(str(value) for value in values)
-    if len(set(names)) < len(names):
-        raise errors.repeated(f"{key} repeats a name; name every type differently.")
-    return names

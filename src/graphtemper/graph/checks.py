@@ -16,6 +16,16 @@ from graphtemper.errors import GraphTemperWarning
 
 Nodes = ArrayLike | None
 Features = NDArray[np.float32] | sp.csr_matrix
+NOT_FINITE = "; replace non-finite entries."
+# The smallest number in an array of integers, one per node or edge, and what its error advises.
+_TYPES = (0, "; types are numbered from 0.")
+NUMBERED = {
+    "labels": (-1, "; number classes from 0 without large gaps; -1 means unlabelled."),
+    "environment": (-1, "; environments are numbered from 0, and -1 means unknown."),
+    "time": (np.iinfo(np.int64).min, ""),
+    "edge_type": _TYPES,
+    "node_type": _TYPES,
+}
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -25,32 +35,48 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def refuse(
+    bad: NDArray[np.bool_],
+    values: NDArray[Any],
+    key: str,
+    advice: str,
+    kind: errors.Kind[Any] = errors.range,
+) -> None:
+    """Raise an error that names the first bad entry of an array; ``advice`` ends the sentence.
+
+    Examples
+    --------
+    >>> refuse(np.array([False, True]), np.array([3, -1]), "labels", "; start at 0.")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: labels[1] is -1; start at 0.
+    """
+    if bad.any():
+        place = tuple(np.argwhere(bad)[0].tolist())
+        raise kind(f"{key}[{', '.join(map(str, place))}] is {values[place]}{advice}")
+
+
 def checked_features(features: Any) -> Features:
     """Check and convert features to float32, dense or CSR."""
-    if sp.issparse(features):
-        return checked_sparse(features)
-    array = as_array(features, "features")
-    if array.dtype.kind not in "fiubO":
+    sparse = sp.issparse(features)
+    array: Any = features if sparse else as_array(features, "features")
+    if array.dtype.kind not in ("fiub" if sparse else "fiubO"):
         raise errors.wrong_type(
             f"features must be a numeric (N, F) array of real numbers, not {array.dtype}."
         )
-    if array.ndim != 2:
+    if len(array.shape) != 2:
         raise errors.shape(f"features must be a real (N, F) array, but has shape {array.shape}.")
+    if 0 in array.shape:
+        raise errors.empty(
+            f"features is empty, shape {array.shape}; a graph needs a node and a column."
+        )
+    if sparse:
+        return _checked_sparse(array)
     try:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # numbers too large for float32 are reported below
             dense = np.ascontiguousarray(array, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise errors.wrong_type("features must be a numeric (N, F) array.") from error
-    if dense.shape[0] == 0 or dense.shape[1] == 0:
-        raise errors.empty(
-            f"features is empty, shape {dense.shape}; a graph needs a node and a column."
-        )
-    finite = np.isfinite(dense)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise errors.not_finite(
-            f"features[{row}, {column}] is {array[row, column]}; replace non-finite entries."
-        )
+    refuse(~np.isfinite(dense), array, "features", NOT_FINITE, errors.not_finite)
     return read_only(dense)
 
 
@@ -61,18 +87,10 @@ def names_of_columns(features: Any) -> tuple[str, ...] | None:
     return tuple(columns) if named else None
 
 
-def checked_sparse(features: Any) -> sp.csr_matrix:
+def _checked_sparse(features: Any) -> sp.csr_matrix:
     """Check and convert sparse features to canonical float32 CSR."""
-    if len(features.shape) != 2:
-        raise errors.shape(f"features must be a real (N, F) array, but has shape {features.shape}.")
-    if features.dtype.kind not in "fiub":
-        raise errors.wrong_type(f"features must hold real numbers, not {features.dtype}.")
-    if features.shape[0] == 0 or features.shape[1] == 0:
-        raise errors.empty(
-            f"features is empty, shape {features.shape}; a graph needs a node and a column."
-        )
     _check_structure(features)
-    with np.errstate(over="ignore"):  # numbers too large for float32 are reported below
+    with np.errstate(over="ignore"):
         matrix = sp.csr_matrix(features, dtype=np.float32)
     _check_structure(matrix)
     if not matrix.has_canonical_format:
@@ -130,12 +148,8 @@ def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
         raise errors.wrong_type(f"edges must be integers, not {array.dtype}.")
     if num_nodes > np.iinfo(array.dtype).max:  # small integers cannot be compared with it
         array = array.astype(np.int64)
-    bad = np.argwhere((array < 0) | (array >= num_nodes))
-    if bad.size:
-        row, end = bad[0]
-        raise errors.edges(
-            f"edges[{row}, {end}] is {array[row, end]}, outside the nodes 0..{num_nodes - 1}."
-        )
+    advice = f", outside the nodes 0..{num_nodes - 1}."
+    refuse((array < 0) | (array >= num_nodes), array, "edges", advice, errors.edges)
     return array
 
 
@@ -143,12 +157,8 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
     """Check that each undirected edge occurs once, and put its smaller end first."""
     pairs = checked_pairs(edges, num_nodes)
     low, high = pairs.min(axis=1, initial=num_nodes), pairs.max(axis=1, initial=0)
-    loops = np.flatnonzero(low == high)
-    if loops.size:
-        raise errors.edges(
-            f"edges[{loops[0]}] is a self-loop at node {low[loops[0]]}; drop self-loops "
-            "(Graph.from_edges does)."
-        )
+    advice = ", a self-loop; drop self-loops (Graph.from_edges does)."
+    refuse(low == high, pairs, "edges", advice, errors.edges)
     keys = low.astype(np.int64) * num_nodes + high
     order = np.argsort(keys, kind="stable")
     repeats = np.flatnonzero(keys[order][1:] == keys[order][:-1])
@@ -159,11 +169,6 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
             "edge once (Graph.from_edges does)."
         )
     return read_only(np.column_stack([low, high]).astype(np.int32))
-
-
-def checked_arcs(edges: Any, num_nodes: int) -> NDArray[np.int32]:
-    """Check ordered pairs; self-loops and repeats are allowed, and the order is kept."""
-    return read_only(checked_pairs(edges, num_nodes).astype(np.int32))
 
 
 def checked_flag(value: Any, key: str) -> bool:
@@ -189,34 +194,25 @@ def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[n
         raise errors.shape(f"{key} must have shape {shape}, but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
         raise errors.wrong_type(f"{key} must be integers, not {array.dtype}; convert them first.")
-    large = np.flatnonzero(array > np.iinfo(np.int64).max)  # possible for unsigned integers only
-    if large.size:
-        raise errors.range(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
+    # Possible for unsigned integers only.
+    refuse(array > np.iinfo(np.int64).max, array, key, ", which does not fit int64.")
     return array.astype(np.int64)
 
 
-def checked_labels(labels: Any, num_nodes: int) -> NDArray[np.int64]:
-    """Check class indices; -1 means unlabelled."""
-    array = checked_integers(labels, "labels", (num_nodes,))
+def checked_numbers(values: Any, key: str, size: int) -> NDArray[np.int64]:
+    """Check classes, times, environments or types: integers, one per node or edge.
+
+    Examples
+    --------
+    >>> checked_numbers([0, -1], "edge_type", 2)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: edge_type[1] is -1; types are numbered from 0.
+    """
+    array = checked_integers(values, key, (size,))
+    least, advice = NUMBERED[key]
     # More classes than nodes would be an error, and would make every (N, K) array huge.
-    bad = np.flatnonzero((array < -1) | (array >= max(num_nodes, 2)))
-    if bad.size:
-        raise errors.range(
-            f"labels[{bad[0]}] is {array[bad[0]]}; classes are numbered from 0 without large gaps, "
-            "and -1 means unlabelled."
-        )
-    return read_only(array)
-
-
-def checked_periods(values: Any, key: str, num_nodes: int) -> NDArray[np.int64]:
-    """Check the times of the nodes, any integers, or their environments, from -1 for unknown."""
-    array = checked_integers(values, key, (num_nodes,))
-    bad = np.flatnonzero(array < -1)
-    if key == "environment" and bad.size:
-        raise errors.range(
-            f"environment[{bad[0]}] is {array[bad[0]]}; environments are numbered from 0, and -1 "
-            "means unknown."
-        )
+    large = array >= max(size, 2) if key == "labels" else np.zeros(size, bool)
+    refuse((array < least) | large, array, key, advice)
     return read_only(array)
 
 
@@ -231,12 +227,14 @@ def checked_masks(masks: Any, key: str, num_nodes: int) -> NDArray[np.bool_]:
 
 
 def checked_names(values: Sequence[str], key: str, num_features: int) -> tuple[str, ...]:
-    """Check the names of classes or columns."""
+    """Check the names of classes, columns or types."""
     if isinstance(values, str) or not np.iterable(values):
         raise errors.wrong_type(f"{key} must be a list of names, not {type(values).__name__}.")
     names = tuple(str(value) for value in values)
     if key == "feature_names" and len(names) != num_features:
         raise errors.shape(f"feature_names has {len(names)} entries for {num_features} columns.")
+    if key.endswith("_type_names") and len(set(names)) < len(names):
+        raise errors.repeated(f"{key} repeats a name; name every type differently.")
     return names
 
 
@@ -244,12 +242,8 @@ def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str
     """Check that every label has a class name, if classes are named."""
     if labels is None or names is None:
         return
-    bad = np.flatnonzero(labels >= len(names))
-    if bad.size:
-        raise errors.range(
-            f"labels[{bad[0]}] is {labels[bad[0]]}, which has no name: class_names has "
-            f"{len(names)} entries; name every class."
-        )
+    advice = f", which has no name: class_names has {len(names)} entries; name every class."
+    refuse(labels >= len(names), labels, "labels", advice)
 
 
 def select_nodes(
@@ -293,11 +287,8 @@ def select_nodes(
         )
     if array.size == 0:
         raise errors.empty("no node is selected; pass at least one.")
-    bad = np.flatnonzero((array < 0) | (array >= num_nodes))
-    if bad.size:
-        raise errors.foreign(
-            f"nodes[{bad[0]}] is {array[bad[0]]}, outside 0..{num_nodes - 1}; use valid indices."
-        )
+    advice = f", outside 0..{num_nodes - 1}; use valid indices."
+    refuse((array < 0) | (array >= num_nodes), array, "nodes", advice, errors.foreign)
     others = array[:0] if some is None else array[~np.isin(array, some)]
     if some is not None and others.size:
         raise errors.foreign(

@@ -6,7 +6,7 @@ Reading objects of other libraries does not import them.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,12 +22,16 @@ from graphtemper.graph import pyg_writing
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
     checked_edge_values,
-    checked_types,
     merged_edges,
     reduced_edges,
 )
-from graphtemper.graph.checks import checked_features, checked_pairs, tidy_edges
-from graphtemper.graph.format import from_arrays, to_arrays, with_arcs
+from graphtemper.graph.checks import (
+    checked_features,
+    checked_numbers,
+    checked_pairs,
+    tidy_edges,
+)
+from graphtemper.graph.format import from_arrays, to_arrays
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -68,26 +72,23 @@ class Conversions:
         pairs = checked_pairs(edges, checked.shape[0])
         if directed:
             return cls(features=checked, edges=pairs, directed=True, **other)
-        attributes = {
-            key: _checked_attribute(other.pop(key), key, len(pairs))
-            for key in EDGE_FIELDS
-            if other.get(key) is not None
-        }
+        attributes = {}
+        for key in EDGE_FIELDS:
+            if other.get(key) is not None:
+                check = checked_numbers if key == "edge_type" else checked_edge_values
+                attributes[key] = check(other.pop(key), key, len(pairs))
         if attributes:
             return cls(features=checked, **merged_edges(pairs, attributes, len(checked)), **other)
         return cls(features=checked, edges=tidy_edges(pairs, checked.shape[0]), **other)
 
     @classmethod
-    def load(cls: type[G], path: str | os.PathLike[str], *, arcs: bool = False) -> G:
+    def load(cls: type[G], path: str | os.PathLike[str]) -> G:
         """Read a graph from the ``.npz`` format (no pickles; every array is validated).
 
-        Unknown keys are ignored. Raises `FileError` naming the key and the first bad entry. With
-        ``arcs`` the directed edges are those of the key ``arcs``, if a file has them next to
-        undirected ``edges``; ``arc_type`` and ``arc_time`` are their types and features.
+        Unknown keys are ignored. Raises `FileError` naming the key and the first bad entry.
         """
         try:
-            arrays = read_npz(path)
-            values = from_arrays(with_arcs(arrays) if arcs else arrays)
+            values = from_arrays(read_npz(path))
             return cls(**values | {"name": values["name"] or Path(path).stem})
         except InputError as error:
             raise errors.damaged(f"{path}: {error}") from error
@@ -145,8 +146,25 @@ class Conversions:
         >>> converted.edges.tolist(), converted.labels.tolist()
         ([[0, 1], [1, 2]], [0, -1, 1])
         """
-        named = {"edge_weight": edge_weight, "edge_features": edge_features, "edge_type": edge_type}
-        return cls(**read_networkx(graph, features, labels, named, drop), **other)
+        given = {"edge_weight": edge_weight, "edge_features": edge_features, "edge_type": edge_type}
+        named = {key: names for key, names in given.items() if names is not None}
+        index = {node: number for number, node in enumerate(graph.nodes)}
+        if isinstance(features, str):
+            values = _column(graph.nodes(data=features), features, "node")
+            features = values[:, None] if values.ndim == 1 else values
+        if labels is not None:
+            other["labels"] = as_array([x for _, x in graph.nodes(data=labels, default=-1)], labels)
+        left_out = {drop} if isinstance(drop, str) else set(drop)
+        _check_edge_attributes(graph, named, left_out)
+        attributes = {key: _edge_attribute(graph, names) for key, names in named.items()}
+        listed = [(index[edge[0]], index[edge[1]]) for edge in graph.edges]
+        pairs = np.array(listed, dtype=np.int64).reshape(-1, 2)
+        if not graph.is_directed():  # every edge once, whereas a self-loop has no other direction
+            back = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
+            pairs = np.concatenate([pairs, pairs[back][:, ::-1]])
+            attributes = {key: np.concatenate([x, x[back]]) for key, x in attributes.items()}
+        edges = reduced_edges(pairs, attributes, len(index), left_out)
+        return cls(features=features, **edges, **other)
 
     @classmethod
     def from_scipy(
@@ -178,47 +196,8 @@ class Conversions:
         return cls(features=checked, **read_scipy(adjacency, checked.shape[0], drop), **other)
 
 
-def _checked_attribute(values: Any, key: str, num_edges: int) -> NDArray[Any]:
-    check = checked_types if key == "edge_type" else checked_edge_values
-    return check(values, key, num_edges)
-
-
-# The field of a `Graph`, and the edge attributes that fill it.
-EdgeNames = Mapping[str, str | Sequence[str] | None]
-
-
-def read_networkx(
-    graph: nx.Graph,
-    features: str | ArrayLike,
-    labels: str | None,
-    edge_names: EdgeNames,
-    drop: str | Collection[str],
-) -> dict[str, Any]:
-    """Return the fields of a ``networkx`` graph (see `Graph.from_networkx`).
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> read_networkx(nx.path_graph(3), [[1.0], [2.0], [3.0]], None, {}, ())["edges"].tolist()
-    [[0, 1], [1, 2]]
-    """
-    index = {node: number for number, node in enumerate(graph.nodes)}
-    values = _attributes(graph, features) if isinstance(features, str) else features
-    fields: dict[str, Any] = {"features": checked_features(values)}
-    if labels is not None:
-        classes = [label for _, label in graph.nodes(data=labels, default=-1)]
-        fields["labels"] = as_array(classes, "labels")
-    left_out = {drop} if isinstance(drop, str) else set(drop)
-    used = {key: name for key, name in edge_names.items() if name is not None}
-    _check_edge_attributes(graph, used, left_out)
-    attributes = {key: _edge_attribute(graph, name) for key, name in used.items()}
-    listed = [(index[edge[0]], index[edge[1]]) for edge in graph.edges]
-    pairs = np.array(listed, dtype=np.int64).reshape(-1, 2)
-    if not graph.is_directed():  # every edge once, whereas a self-loop has no other direction
-        other = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
-        pairs = np.concatenate([pairs, pairs[other][:, ::-1]])
-        attributes = {key: np.concatenate([x, x[other]]) for key, x in attributes.items()}
-    return fields | reduced_edges(pairs, attributes, len(index), left_out)
+EdgeNames = Mapping[str, str | Sequence[str]]
+"""The edge attributes that fill a field of a `Graph`."""
 
 
 def _check_edge_attributes(graph: nx.Graph, used: EdgeNames, drop: set[str]) -> None:
@@ -233,27 +212,26 @@ def _check_edge_attributes(graph: nx.Graph, used: EdgeNames, drop: set[str]) -> 
         )
 
 
-def _listed(names: str | Sequence[str] | None) -> Iterator[str]:
-    yield from [names] if isinstance(names, str) else names or ()
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
 
 
-def _edge_attribute(graph: nx.Graph, names: str | Sequence[str] | None) -> NDArray[Any]:
-    columns = []
-    for name in _listed(names):
-        values = [value for *_, value in graph.edges(data=name)]
-        if any(value is None for value in values):
-            raise errors.missing(f"an edge has no attribute {name!r}; every edge needs it.")
-        columns.append(as_array(values, f"the attribute {name!r}"))
+def _edge_attribute(graph: nx.Graph, names: str | Sequence[str]) -> NDArray[Any]:
+    columns = [_column(graph.edges(data=name), name, "edge") for name in _listed(names)]
     return columns[0] if isinstance(names, str) else np.column_stack(columns)
 
 
-def _attributes(graph: nx.Graph, name: str) -> NDArray[Any]:
-    rows = []
-    for node, value in graph.nodes(data=name):
+def _column(items: Iterable[tuple[Any, ...]], name: str, what: str) -> NDArray[Any]:
+    """Return an attribute of nodes or edges, which end with their value of it."""
+    values = []
+    for *place, value in items:
         if value is None:
-            raise errors.missing(f"node {node!r} has no attribute {name!r}; every node needs it.")
-        rows.append(np.atleast_1d(value))
-    return as_array(rows, f"the attribute {name!r}")
+            where = "-".join(map(repr, place))
+            raise errors.missing(
+                f"{what} {where} has no attribute {name!r}; every {what} needs it."
+            )
+        values.append(value)
+    return as_array(values, f"the attribute {name!r}")
 
 
 def read_scipy(

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from graphtemper.graph.attributes import EDGE_FIELDS
+
 _LONGEST_NAME = 40
 
 
@@ -26,23 +28,26 @@ def as_string(fields: Mapping[str, Any]) -> str:
 
 def as_html(fields: Mapping[str, Any]) -> str:
     """Return a small table about the fields of a `Graph`."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{key}</th><td>{escape(_in_words(value))}</td></tr>"
-        for key, value in _facts(fields).items()
-    )
+    rows = ""
+    for key, value in _facts(fields).items():
+        words = f"{value:,}" if isinstance(value, int) else str(value)
+        rows += f"<tr><th style='text-align:left'>{key}</th><td>{escape(words)}</td></tr>"
     return f"<table><caption>Graph</caption>{rows}</table>"
-
-
-def _in_words(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return sizes, storage, labels, mean degree, splits and times of a graph."""
     features, labels, names = fields["features"], fields["labels"], fields["class_names"]
     num_nodes, num_edges = int(features.shape[0]), len(fields["edges"])
-    facts: dict[str, Any] = {"name": _shortened(fields["name"])} if fields["name"] else {}
-    facts |= {"nodes": num_nodes, "edges": num_edges, "features": _feature_storage(features)}
+    storage = "dense"
+    if not isinstance(features, np.ndarray):
+        storage = f"sparse ({features.nnz / (features.shape[0] * features.shape[1]):.2g} filled)"
+    name = fields["name"]
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 3] + "..."
+    facts: dict[str, Any] = {"name": name} if name else {}
+    facts |= {"nodes": num_nodes, "edges": num_edges}
+    facts["features"] = f"{features.shape[1]}, {storage}"
     if names is not None or labels is not None:
         largest = -1 if labels is None else int(labels.max(initial=-1))
         facts["classes"] = largest + 1 if names is None else len(names)
@@ -52,8 +57,7 @@ def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
         facts["directed"] = True
     else:
         facts["degree"] = round(2 * num_edges / num_nodes, 1)
-    attributes = ("edge_weight", "edge_features", "edge_type", "node_type")
-    carried = [key for key in attributes if fields[key] is not None]
+    carried = [key for key in (*EDGE_FIELDS, "node_type") if fields[key] is not None]
     if carried:
         facts["attributes"] = ", ".join(carried)
     splits = {
@@ -69,14 +73,3 @@ def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
         known = fields["environment"][fields["environment"] >= 0]
         facts["environments"] = int(np.unique(known).size)
     return facts
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
-
-
-def _feature_storage(features: Any) -> str:
-    if isinstance(features, np.ndarray):
-        return f"{features.shape[1]}, dense"
-    filled = features.nnz / (features.shape[0] * features.shape[1])
-    return f"{features.shape[1]}, sparse ({filled:.2g} filled)"

@@ -10,16 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import errors
-from graphtemper.graph.checks import Features, checked_features, checked_sparse
+from graphtemper.graph.attributes import EDGE_FIELDS, NODE_FIELDS
+from graphtemper.graph.checks import Features, checked_features
 
 Arrays = dict[str, NDArray[Any]]
 
 _CSR_KEYS = ("features_data", "features_indices", "features_indptr", "features_shape")
-_ATTRIBUTES = ("edge_weight", "edge_features", "edge_type", "node_type", "type_columns")
-_ARRAYS = ("labels", "train_masks", "val_masks", "test_masks", "time", "environment", *_ATTRIBUTES)
+_ARRAYS = (*NODE_FIELDS, *EDGE_FIELDS, "type_columns")
 _NAME_LISTS = ("class_names", "feature_names", "node_type_names", "edge_type_names")
-# What the directed edges of a file with undirected `edges` are called, and the fields they fill.
-_ARC_FIELDS = {"arcs": "edges", "arc_type": "edge_type", "arc_time": "edge_features"}
 
 
 def to_arrays(fields: Mapping[str, Any]) -> Arrays:
@@ -62,26 +60,10 @@ def from_arrays(arrays: Arrays) -> dict[str, Any]:
         "edges": _required(arrays, "edges"),
         "name": _string(arrays, "name"),
         **{key: arrays.get(key) for key in _ARRAYS},
-        **{key: _names(arrays, key) for key in _NAME_LISTS},
+        **{key: list(map(str, arrays[key].reshape(-1))) for key in _NAME_LISTS if key in arrays},
         "directed": _scalar(arrays, "directed", bool, False),
         "target_type": _scalar(arrays, "target_type", np.integer, None),
     }
-
-
-def with_arcs(arrays: Arrays) -> Arrays:
-    """Return the arrays of a file with its directed edges in place of the undirected ones.
-
-    Examples
-    --------
-    >>> file = {"edges": np.array([[0, 1]]), "arcs": np.array([[1, 0]])}
-    >>> {key: value.tolist() for key, value in with_arcs(file).items()}
-    {'edges': [[1, 0]], 'directed': True}
-    """
-    if "arcs" not in arrays:
-        raise errors.content("key 'arcs' is missing; load the file without arcs=True.")
-    kept = {key: value for key, value in arrays.items() if key not in _ARC_FIELDS}
-    moved = {of: arrays[key] for key, of in _ARC_FIELDS.items() if key in arrays}
-    return kept | moved | {"directed": np.array(True)}
 
 
 def _scalar(arrays: Arrays, key: str, kind: Any, default: Any) -> Any:
@@ -119,16 +101,10 @@ def _features(arrays: Arrays) -> Features:
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, OverflowError) as error:
         raise errors.content(f"the parts of the CSR features do not fit: {error}.") from error
-    return checked_sparse(matrix)
+    return checked_features(matrix)
 
 
 def _string(arrays: Arrays, key: str) -> str:
     """Read a string, or an empty string, where the key is missing."""
     value = arrays.get(key)
     return str(value.reshape(-1)[0]) if value is not None and value.size else ""
-
-
-def _names(arrays: Arrays, key: str) -> tuple[str, ...] | None:
-    """Read a list of strings, or None where the key is missing."""
-    value = arrays.get(key)
-    return None if value is None else tuple(str(item) for item in value.reshape(-1))

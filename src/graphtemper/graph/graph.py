@@ -18,23 +18,21 @@ from graphtemper.graph.attributes import (
     check_types,
     checked_columns,
     checked_edge_values,
-    checked_type_names,
-    checked_types,
     link_numbers,
     merged_edges,
 )
 from graphtemper.graph.checks import (
+    NUMBERED,
     Features,
     Nodes,
     check_labels_are_named,
-    checked_arcs,
     checked_edges,
     checked_features,
     checked_flag,
-    checked_labels,
     checked_masks,
     checked_names,
-    checked_periods,
+    checked_numbers,
+    checked_pairs,
     leave_out_unlabelled,
     names_of_columns,
     place_in,
@@ -166,31 +164,26 @@ class Graph(Conversions):
     def _checked(self, field: str) -> Any:
         value = getattr(self, field)
         if field == "edges":
-            check = checked_arcs if self.directed else checked_edges
-            return check(value, self.num_nodes)
+            if self.directed:
+                return read_only(checked_pairs(value, self.num_nodes).astype(np.int32))
+            return checked_edges(value, self.num_nodes)
         if field == "name":
             return str(value)
         if field == "directed":
             return checked_flag(value, field)
         if value is None:
             return None
-        if field == "labels":
-            return checked_labels(value, self.num_nodes)
-        if field in ("time", "environment"):
-            return checked_periods(value, field, self.num_nodes)
-        if field.endswith("_masks"):
-            return checked_masks(value, field, self.num_nodes)
-        if field in ("edge_weight", "edge_features"):
+        if field in NUMBERED:
+            size = self.num_edges if field in EDGE_FIELDS else self.num_nodes
+            return checked_numbers(value, field, size)
+        if field in EDGE_FIELDS:
             return checked_edge_values(value, field, self.num_edges)
-        if field in ("edge_type", "node_type"):
-            size = self.num_edges if field == "edge_type" else self.num_nodes
-            return checked_types(value, field, size)
+        if field in NODE_FIELDS:
+            return checked_masks(value, field, self.num_nodes)
         if field == "type_columns":
             return checked_columns(value, self.num_features)
         if field == "target_type":
             return check_integer(value, field, 0)
-        if field.endswith("_type_names"):
-            return checked_type_names(value, field)
         return checked_names(value, field, self.num_features)
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from graphtemper import errors
 from graphtemper.errors import InputError
 from graphtemper.graph.attributes import reduced_edges
+from graphtemper.graph.checks import checked_pairs
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData
@@ -227,7 +228,7 @@ def _fields(data: Data, drop: set[str]) -> dict[str, Any]:
     pairs, weight = _pairs(store)
     attributes = _edge_attributes(store, drop, weight)
     _check_rows(attributes, len(pairs))
-    _check_ends(pairs, num_nodes)
+    checked_pairs(pairs, num_nodes)
     fields = {"features": features, **_target_fields(store, slice(0, num_nodes), num_nodes)}
     if store.get("node_type") is not None and not {"node_type", "all"} & drop:
         fields["node_type"] = _array(store["node_type"], "node_type")
@@ -246,12 +247,6 @@ def _check_rows(attributes: dict[str, NDArray[Any]], num_edges: int) -> None:
                 f"{field} of the PyG data has shape {values.shape} for {num_edges} edges; give it "
                 "one row per edge."
             )
-
-
-def _check_ends(pairs: NDArray[np.int64], num_nodes: int) -> None:
-    if pairs.size and (pairs.min() < 0 or pairs.max() >= num_nodes):
-        bad = pairs.ravel()[np.flatnonzero((pairs.ravel() < 0) | (pairs.ravel() >= num_nodes))[0]]
-        raise errors.edges(f"edge_index holds node {bad}, outside the nodes 0..{num_nodes - 1}.")
 
 
 def _hetero_fields(data: HeteroData, drop: set[str], target: str | None) -> dict[str, Any]:

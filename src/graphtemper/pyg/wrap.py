@@ -75,7 +75,7 @@ def predictor(
 
     Every call runs in evaluation mode without gradients on the module's device, and restores the
     module's state. Values that layers have cached for another graph (PyG's ``cached=True``) are not
-    used.
+    used. What ``torch.compile`` or ``DataParallel`` has wrapped is taken out and called itself.
 
     Parameters
     ----------
@@ -109,6 +109,8 @@ def predictor(
     >>> model(g).shape
     (200, 2)
     """
+    while type(module).__name__ in ("OptimizedModule", "DataParallel", "DistributedDataParallel"):
+        module = vars(module)["_modules"].get("_orig_mod", getattr(module, "module", None))
     return Predictor(module, adapter, returns, batches)
 
 
@@ -181,7 +183,7 @@ class Predictor:
                 "Graph.from_pyg(data) converts a PyG Data."
             )
         if self.batches is None:
-            return self._logits([(partial(from_graph, graph, None, self.needs), None)], graph)
+            return self.logits_of(partial(from_graph, graph, None, self.needs), graph)
         if graph.target_type is not None:
             raise errors.other_types(
                 "Batches are for graphs with one type of nodes; run this graph in one pass."
@@ -256,7 +258,11 @@ class Predictor:
             raise errors.wrong_type(f"check compares on a PyG Data, not {type(data).__name__}.")
         graph = Graph.from_pyg(data, drop=pyg_losses(data), target=target)
         relative = tolerance(home(self.module)[1])
-        run = partial(self._own_logits, graph)
+
+        def run(data: Data | HeteroData) -> NDArray[np.float32]:
+            """Call the module on the data as a user would."""
+            return self.logits_of(partial(from_data, data), graph)
+
         own = run(data) if logits is None else self._checked(logits, graph)
         if self.returns == "binary":
             check_binary(own, self.__name__)
@@ -290,10 +296,6 @@ class Predictor:
             rows = np.arange(graph.num_nodes)
         checked = checked_output(tensor, rows.size, "logits", self.returns)
         return _spread(as_logits(checked, self.returns, self.__name__), rows, graph.num_nodes)
-
-    def _own_logits(self, graph: Graph, data: Data | HeteroData) -> NDArray[np.float32]:
-        """Return the logits of the module, called on the data as a user would call it."""
-        return self._logits([(partial(from_data, data), None)], graph)
 
     def _logits(
         self, parts: Iterable[tuple[MakeInputs, Rows | None]], graph: Graph

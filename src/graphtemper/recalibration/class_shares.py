@@ -112,11 +112,7 @@ def correct(
 
     Where the evidence does not support a correction, the answer says why, and nothing is added.
     """
-    profile, logits, unit = (
-        reading.card.class_profile,
-        observation.logits,
-        before.source_temperature,
-    )
+    profile, logits, unit = reading.card.class_profile, observation.logits, reading.card.temperature
     if profile is None:
         text = (
             "no correction for class shares: the card holds no class profile, because its model "
@@ -125,34 +121,36 @@ def correct(
         return before.saying(Reason(ReasonCode.CLASS_PROFILE_MISSING, text)), None, None
     plain = about(reading, logits)
     moved = estimate(profile, logits / unit, 1.0 / plain.slope, design_effect(observation))
-    objection = moved.objection or _doubt(plain, reading)
-    if not objection:
-        shifted = logits + unit * moved.offsets
-        confidence = temperatures.mean_confidence(shifted, unit)
-        deviation = _deviation(reading, moved.error)
-        prior = Estimate.of_log_odds(log_odds(moved.accuracy), deviation, "class shares")
-        corrected = judged(reading, confidence, prior, unit * moved.temperature, None)
-        better = with_labels(corrected, reading, prior, shifted, labels)
-        ways = (logits, plain.temperature), (shifted, corrected.temperature)
-        less, more = (
-            nll(temperatures.apply(z[labels.rows], t), labels.classes) if labels.rows.size else 0.0
-            for z, t in ways
-        )
-        if more > less:
-            objection = "the labels are less likely with it than without"
-        elif not better.settled:
-            objection = "the accuracy would not be known well enough"
-    if objection:
+    shifted = logits + unit * moved.offsets
+    prior = Estimate.of_log_odds(
+        log_odds(moved.accuracy), _deviation(reading, moved.error), "class shares"
+    )
+    confidence = temperatures.mean_confidence(shifted, unit)
+    corrected = judged(reading, confidence, prior, unit * moved.temperature, None)
+    better = with_labels(corrected, reading, prior, shifted, labels)
+    less, more = (
+        nll(temperatures.apply(z[labels.rows], t), labels.classes) if labels.rows.size else 0.0
+        for z, t in ((logits, plain.temperature), (shifted, corrected.temperature))
+    )
+    gains = reading.gains
+    signal = 0.0 if gains is None or gains.signal is None else gains.signal
+    strange = reading.novelty > ABSTAIN_NOVELTY or reading.blind or caveat_of(plain) is not None
+    objections = {
+        moved.objection: bool(moved.objection),
+        "the other signals are too far from the source's to rule out other changes": strange,
+        f"only {np.exp(signal):.0%} of the source's signal is left, so other things have "
+        "changed": signal < np.log(LEAST_GAIN),
+        "the labels are less likely with it than without": more > less,
+        "the accuracy would not be known well enough": not better.settled,
+    }
+    objection = next((text for text, holds in objections.items() if holds), None)
+    if objection is not None:
         text = f"no correction for class shares: {objection}."
         refused = Reason(ReasonCode.CLASS_SHARES_NOT_CORRECTED, text)
         return before.saying(refused), moved.shares, None
     # That nothing else has changed is assumed, so a correction alone earns no trust.
     if better.verdict == "trust" and before.verdict != "trust":
         better = replace(better, verdict="caution")
-    return better.saying(_corrected(profile, moved)), moved.shares, unit * moved.offsets
-
-
-def _corrected(profile: ClassProfile, moved: ShareEstimate) -> Reason:
     assert moved.shares is not None
     change = moved.shares - profile.shares
     moves = ", ".join(
@@ -163,18 +161,8 @@ def _corrected(profile: ClassProfile, moved: ShareEstimate) -> Reason:
         f"the class shares seem to have moved: {moves}; correcting for it changes "
         f"{moved.changed:.1%} of the predictions, and is right only if nothing else has changed."
     )
-    return Reason(ReasonCode.CLASS_SHARES_CORRECTED, text)
-
-
-def _doubt(plain: Answer, reading: Reading) -> str:
-    """Return which other signal points to more than new class shares, or ""."""
-    gains = reading.gains
-    if reading.novelty > ABSTAIN_NOVELTY or reading.blind or caveat_of(plain) is not None:
-        return "the other signals are too far from the source's to rule out other changes"
-    if gains is not None and gains.signal is not None and gains.signal < np.log(LEAST_GAIN):
-        left = float(np.exp(gains.signal))
-        return f"only {left:.0%} of the source's signal is left, so other things have changed"
-    return ""
+    said = better.saying(Reason(ReasonCode.CLASS_SHARES_CORRECTED, text))
+    return said, moved.shares, unit * moved.offsets
 
 
 def _deviation(reading: Reading, error: float) -> float:
@@ -256,14 +244,23 @@ def estimate(
     # A share without a single node among n may still be 1/n.
     ratio = np.log(np.maximum(shares, 1.0 / len(z))) - np.log(np.maximum(source, 1.0 / len(z)))
     posterior = temperatures.apply(z + ratio)
+    confidence, right = (
+        temperatures.apply(logits, relative).max(axis=1),
+        posterior[np.arange(len(z)), predictions],
+    )
+    index = bin_index(confidence, equal_width_edges(_BINS), closed="left")
+    worth = float(np.abs(weighted_count(index, confidence - right, _BINS)).sum() / len(z))
+    gain = float((posterior.max(axis=1) - right).mean())
     objection = ""
     if not fits:
         objection = "new class shares alone do not explain the predictions"
     elif float(np.abs(shares - source).sum()) < LEAST_ERRORS * error:
         objection = "the shares have not moved beyond what chance and alike neighbours explain"
-    else:
-        confidence = temperatures.apply(logits, relative).max(axis=1)
-        objection = _too_small(confidence, posterior, predictions)
+    elif worth < WORTH and gain < GAIN:
+        objection = (
+            f"it would repair an expected calibration error of only {worth:.3f} and gain only "
+            f"{gain:.1%} in accuracy"
+        )
     return ShareEstimate(
         shares=shares if fits else None,
         error=error,
@@ -272,21 +269,6 @@ def estimate(
         temperature=1.0 / profile.slope,
         accuracy=float(posterior.max(axis=1).mean()),
         changed=float((posterior.argmax(axis=1) != predictions).mean()),
-    )
-
-
-def _too_small(confidence: FloatArray, posterior: FloatArray, predictions: NDArray[np.intp]) -> str:
-    """Return why a correction is not worth its risk, or ""."""
-    right = posterior[np.arange(len(posterior)), predictions]
-    index = bin_index(confidence, equal_width_edges(_BINS), closed="left")
-    gaps = weighted_count(index, confidence - right, _BINS)
-    worth = float(np.abs(gaps).sum() / confidence.size)  # the expected ECE
-    gain = float((posterior.max(axis=1) - right).mean())
-    if worth >= WORTH or gain >= GAIN:
-        return ""
-    return (
-        f"it would repair an expected calibration error of only {worth:.3f} and gain only "
-        f"{gain:.1%} in accuracy"
     )
 
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.printable import temperature_text
 from graphtemper.errors import require
+from graphtemper.recalibration import words
 from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.verdict import LEVEL
-from graphtemper.signals.changes import telling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
     from graphtemper.recalibration.decisions import Metrics
 
-# Ratios of temperatures closer to one than this are no change to a reader.
-_SAME = 0.02
 _BINS = 30
-_MORE_LABELS = 50
-_MOST_CHANGES = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,7 +95,7 @@ class Recalibration(Applied):
         paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
         notes = [] if metrics is None else metrics.notes
         paragraphs += [(f"- {reason}", 2) for reason in (*notes, *self.reasons)]
-        paragraphs += [(step, 2) for step in self._next_step(command)]
+        paragraphs += [(step, 2) for step in words.next_command(self, command)]
         wrapped = (
             fill(text, max(width, deep + 20), subsequent_indent=" " * deep)
             for text, deep in paragraphs
@@ -108,48 +104,7 @@ class Recalibration(Applied):
 
     def summary_rows(self) -> dict[str, str]:
         """Return the numbers of the summary by name."""
-        accuracy, (before, after) = self.accuracy, self.mean_confidence
-        value = "not known" if self.verdict == "abstain" else f"{accuracy.value:.1%}"
-        rows = {
-            "Accuracy": f"{value} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
-            f"{accuracy.high:.1%}); {self.reading.card.reference.accuracy:.1%} at the source",
-            "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
-            "Temperature": self._temperature_in_words(),
-        }
-        changed = self._changes_in_words()
-        return rows | {"Changes": changed} if changed else rows
-
-    def _next_step(self, command: str | None) -> list[str]:
-        """Return the lines to type that would earn trust; none where the verdict is that."""
-        # The nodes that were labelled before are the first of a larger sample.
-        count = min(self.num_labels + _MORE_LABELS, len(self.nodes))
-        if self.verdict == "trust" or count == self.num_labels:
-            return []
-        label = f"recalibrate(..., labels={{n: ... for n in suggest_labels(result, {count})}})"
-        python = f"{label}, or card.learn(model, earlier_graph) if that has labels."
-        return [f"Next: {command or python}"]
-
-    def _changes_in_words(self) -> str:
-        """Return the largest changes as sentences; empty if there are none."""
-        texts = list(map(str, telling(self.changes, _MOST_CHANGES)))
-        if self.reading.card.columns is None:
-            texts.append("whether columns changed is unknown: the card is of an earlier version.")
-        if len(self.changes) > _MOST_CHANGES:
-            texts.append(f"{len(self.changes) - _MOST_CHANGES} more: result.changes.")
-        return " ".join(text[:1].upper() + text[1:] for text in texts)
-
-    def _temperature_in_words(self) -> str:
-        value, source = self.temperature, self.source_temperature
-        text = temperature_text(value)
-        if self.node_temperatures is not None and self.verdict != "abstain":
-            low, high = map(temperature_text, np.quantile(self.node_temperatures, (0.05, 0.95)))
-            return f"{text} for the graph; per node, 90 % between {low} and {high}"
-        if value == source:
-            return f"{text}, the source temperature: nothing is changed"
-        if abs(value / source - 1.0) < _SAME:
-            return f"{text}, as at the source: confidence does not change"
-        word = "lowered" if value > source else "raised"
-        return f"{text} (source {temperature_text(source)}): confidence is {word}"
+        return words.summary_rows(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw confidence before and after against the accuracy interval; needs matplotlib.

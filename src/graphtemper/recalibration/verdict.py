@@ -80,7 +80,7 @@ def judge(
     if assumed:
         verdict = "caution"
         reasons.append(_assumption(reading, accuracy, count))
-    elif reading.novelty > CAUTION_NOVELTY and not checked:
+    if reading.novelty > (ABSTAIN_NOVELTY if assumed else CAUTION_NOVELTY) and not checked:
         verdict = "caution"
         text = (
             f"the graph lies {reading.novelty:.1f} times as far from any shift in the atlas as an "
@@ -96,7 +96,7 @@ def judge(
     if unlinked:
         reasons.append(Reason(ReasonCode.NO_LINK_SIGNAL, _LINKS_WITHOUT_SIGNAL))
     unknown = assumed and width > ABSTAIN_ASSUMED
-    too_far = reading.novelty > ABSTAIN_NOVELTY and alone and not count
+    too_far = reading.novelty > ABSTAIN_NOVELTY and not checked and not count
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     small = reading.num_nodes <= _FEWEST_NODES and width > CAUTION_WIDTH

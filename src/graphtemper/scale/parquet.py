@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +25,13 @@ from graphtemper.errors import require
 Place = str | os.PathLike[str]
 File = Path | str
 """A file of this machine, or the address of one in a store such as ``s3://bucket/part.parquet``."""
+STORES = ("s3", "gs", "hdfs")
+"""Schemes of addresses; those of ``file`` are paths."""
+SECONDS = 60.0
+"""A store that takes longer to answer one request is given up."""
+# Numbers of nodes, features and logits need more room: a small file of more rows fills the memory.
+_MOST_ROWS_PER_BYTE, _MOST_ROWS = 16, 10_000_000
+Answer = TypeVar("Answer")
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -31,8 +42,8 @@ def arrow(module: str = "pyarrow") -> Any:
 def parquet_files(place: Place) -> list[File]:
     """Return a Parquet file, those of a directory, or those of a pattern, sorted by name.
 
-    A place with ``://`` is an address, which pyarrow opens. Names that start with a dot or an
-    underscore are skipped, as Spark does.
+    A place with ``file://`` is a path, and one with another of `STORES` an address, which pyarrow
+    opens over the network. Names that start with a dot or an underscore are skipped, as Spark does.
 
     Examples
     --------
@@ -46,6 +57,8 @@ def parquet_files(place: Place) -> list[File]:
     ['a.parquet', 'b.parquet']
     """
     text, files = os.fspath(place), list[File]()
+    if text.startswith("file://"):
+        text = url2pathname(urlsplit(text).path)
     if "://" in text:
         files += _stored(text)
     else:
@@ -62,17 +75,49 @@ def parquet_files(place: Place) -> list[File]:
 def _stored(text: str) -> list[str]:
     """Return the addresses of the files at an address, which may end with a pattern of names."""
     scheme, _, rest = text.partition("://")
+    if scheme not in STORES:
+        raise errors.damaged(
+            f"{text} is no place that can be read; give a path, or an address of file, "
+            f"{', '.join(STORES)}."
+        )
     folder, _, name = rest.rpartition("/")
     if name.endswith(".parquet") and not glob.has_magic(name):
         return [text]
     if not glob.has_magic(name):
         folder, name = rest, "*.parquet"
     try:
-        system, inside = arrow("pyarrow.fs").FileSystem.from_uri(f"{scheme}://{folder}")
-        found = system.get_file_info(arrow("pyarrow.fs").FileSelector(inside))
+        system, inside = in_time(arrow("pyarrow.fs").FileSystem.from_uri, f"{scheme}://{folder}")
+        found = in_time(system.get_file_info, arrow("pyarrow.fs").FileSelector(inside))
     except (OSError, ValueError, arrow().ArrowException) as error:
         raise errors.damaged(f"{text} cannot be listed: {str(error).splitlines()[0]}.") from error
     return [f"{scheme}://{x.path}" for x in found if x.is_file and fnmatch(x.base_name, name)]
+
+
+def in_time(call: Callable[..., Answer], *given: Any) -> Answer:
+    """Return what a call of a store returns, or raise `TimeoutError` after `SECONDS`.
+
+    Examples
+    --------
+    >>> in_time(max, 2, 3)
+    3
+    """
+    done = SimpleQueue[tuple[bool, Any]]()
+
+    def run() -> None:
+        try:
+            done.put((True, call(*given)))
+        except Exception as error:
+            done.put((False, error))
+
+    # A thread, because nothing else ends a request that is never answered.
+    Thread(target=run, daemon=True).start()
+    try:
+        fine, found = done.get(timeout=SECONDS)
+    except Empty:
+        raise TimeoutError(f"no answer within {SECONDS:g} seconds") from None
+    if not fine:
+        raise found
+    return cast(Answer, found)
 
 
 def file_name(file: File) -> str:
@@ -88,10 +133,12 @@ def open_parquet(file: File) -> Any:
             open_regular(file).close()
             opened = new(file)
         else:
-            system, path = arrow("pyarrow.fs").FileSystem.from_uri(file)
-            opened = new(path, filesystem=system)
+            system, path = in_time(arrow("pyarrow.fs").FileSystem.from_uri, file)
+            opened = in_time(partial(new, path, filesystem=system))
         _ = opened.schema_arrow.names  # they may not be UTF-8
         return opened
+    except TimeoutError as error:
+        raise errors.unreadable(f"{file} cannot be read: {error}.") from error
     except (OSError, ValueError, arrow().ArrowException) as error:
         raise errors.damaged(f"{file} is missing, truncated, damaged or not Parquet.") from error
 
@@ -156,9 +203,15 @@ class Table:
             return
         opened = open_parquet(file)
         try:
-            for batch in opened.iter_batches(max(step, 1), columns=names, use_threads=False):
+            found = opened.iter_batches(max(step, 1), columns=names, use_threads=False)
+            following = partial(next, found, None)
+            if isinstance(file, str):
+                following = partial(in_time, following)
+            while (batch := following()) is not None:
                 yield row, batch
                 row += batch.num_rows
+        except TimeoutError as error:
+            raise errors.unreadable(f"{file} cannot be read: {error}.") from error
         except (OSError, ValueError, arrow().ArrowException) as error:
             raise errors.damaged(f"{file} is truncated or damaged.") from error
 
@@ -167,7 +220,14 @@ def _described(file: File) -> tuple[Any, int]:
     """Return the schema and the number of rows of a file."""
     opened = open_parquet(file)
     kept = [item.remove_metadata() for item in opened.schema_arrow if item.name[:2] != "__"]
-    return arrow().schema(kept), int(opened.metadata.num_rows)
+    rows = int(opened.metadata.num_rows)
+    size = file.stat().st_size if isinstance(file, Path) else rows
+    if rows > max(_MOST_ROWS_PER_BYTE * size, _MOST_ROWS):
+        raise errors.oversize(
+            f"{file} declares {rows:,} rows in {size:,} bytes; it is damaged, or made to fill the "
+            "memory."
+        )
+    return arrow().schema(kept), rows
 
 
 def to_numbers(batch: Any, name: str, file: File, kinds: str = "iu") -> NDArray[Any]:

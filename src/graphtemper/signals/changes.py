@@ -39,7 +39,14 @@ CODES = (
     *("column_constant", "column_filled", "column_mean", "column_scale", "column_spread"),
     *("column_varies", "columns_order", "columns_scale", "columns_standardised", "nodes_same"),
     *("edges_none", "edges_fewer", "edges_more", "edges_one_way", "nodes_isolated", "homophily"),
-    *("class_shares", "class_never", "one_class", "confidence_beyond", "nodes_unseen"),
+    *(
+        "no_link_signal",
+        "class_shares",
+        "class_never",
+        "one_class",
+        "confidence_beyond",
+        "nodes_unseen",
+    ),
 )
 """The codes of all changes."""
 MOST_COLUMNS = 1000
@@ -90,7 +97,7 @@ class Change:
     source, target
         Its value at the source and here, if it has one.
     size
-        How large it is, in units of what is worth a mention; 10 and more if the input is broken.
+        How large it is, in units of what is worth a mention; 10 and more if nothing can be said.
     text
         A sentence for people, whose wording may change.
     broken
@@ -271,6 +278,7 @@ def compare(
     *,
     num_nodes: int,
     reads_edges: bool = True,
+    unlinked: bool = False,
 ) -> tuple[Change, ...]:
     """Return what differs, largest first.
 
@@ -286,14 +294,18 @@ def compare(
         How far shares of the classes moved between labelled environments.
     num_nodes
         Number of nodes of the target.
-    reads_edges
-        Whether the model's answers depend on edges.
+    reads_edges, unlinked
+        Whether the model's answers depend on edges, and whether links carry no signal any more.
     """
     found = [*_predictions(source, evidence, seen, usual, num_nodes)]
     if baseline is not None and target is not None:
         found += _columns(baseline, target)
         found += _edges(baseline.like(target), target, source, evidence, reads_edges)
         found += _unseen(baseline, target)
+    if unlinked and not any(item.broken for item in found):  # which would be the cause
+        text = "links carry no signal: features or links may belong to other nodes."
+        known = "signal of links", None, None, _BROKEN, text
+        found.append(Change("no_link_signal", "edges", *known))
     return tuple(sorted((x for x in found if x.size >= 1.0), key=lambda change: -change.size))
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import errors
-from graphtemper._core.checks import FloatArray, checked_level
+from graphtemper._core.checks import FloatArray, check_choice, check_integer, checked_level
 from graphtemper._core.reproducible import Keys, Seed, map_blocks, mixed, stream
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import graph_moments
@@ -98,71 +97,38 @@ def passes(
     share: float = 0.3,
     seed: Seed = 0,
 ) -> Iterator[FloatArray]:
-    """Yield the logits of ``count`` perturbed passes.
+    """Return the logits (N, K) of ``count`` perturbed passes, one at a time.
 
-    ``kind`` is ``"feature"`` (see `feature_noise`), ``"edge"`` (see `edge_dropout`) or ``"both"``:
-    the first half of the passes with feature noise (one more if the count is odd), the rest with
-    edge dropout.
-    """
-    if kind not in get_args(Kind):
-        raise errors.choice(
-            f"unknown perturbation {kind!r}; use one of {', '.join(get_args(Kind))}."
-        )
-    if kind == "feature":
-        return feature_noise(predictor, graph, level, count, seed)
-    if kind == "edge":
-        return edge_dropout(predictor, graph, share, count, seed)
-    _check_count(count, 2)
-    return chain(
-        feature_noise(predictor, graph, level, (count + 1) // 2, seed),
-        edge_dropout(predictor, graph, share, count // 2, seed),
-    )
-
-
-def feature_noise(
-    predictor: Predictor, graph: Graph, level: float, passes: int, seed: Seed = 0
-) -> Iterator[FloatArray]:
-    """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
+    ``kind`` is ``"feature"`` for ``level`` x column std x N(0, 1) on the features, ``"edge"`` for
+    passes without a random fraction ``share`` of the links, or ``"both"``: the first half of the
+    passes with feature noise (one more if the count is odd), the rest without links.
 
     Examples
     --------
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0)
-    >>> [z.shape for z in feature_noise(SIGN().fit(g), g, 0.3, passes=2)]
-    [(200, 2), (200, 2)]
+    >>> [z.shape for z in passes(SIGN().fit(g), g, "both", 3)]
+    [(200, 2), (200, 2), (200, 2)]
     """
-    _check_count(passes, 1)
+    check_choice(kind, get_args(Kind), "kind")
+    check_integer(count, "passes", 2 if kind == "both" else 1)
+    noisy = {"feature": count, "edge": 0, "both": (count + 1) // 2}[kind]
     std = checked_level("noise", level, 0.0) * graph_moments(graph)[1]
-    noise = Noise(std, stream(seed, "feature_noise"))
-    model = passes_of(predictor)
-    return (model.run(graph, noise=noise) for _ in range(passes))
-
-
-def edge_dropout(
-    predictor: Predictor, graph: Graph, share: float, passes: int, seed: Seed = 0
-) -> Iterator[FloatArray]:
-    """Yield the logits (N, K) without a random fraction ``share`` of the edges, ``passes`` times.
-
-    Examples
-    --------
-    >>> from graphtemper import csbm
-    >>> from graphtemper.models import SIGN
-    >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0)
-    >>> [z.shape for z in edge_dropout(SIGN().fit(g), g, 0.3, passes=2)]
-    [(200, 2), (200, 2)]
-    """
-    _check_count(passes, 1)
     dropped = round(checked_level("drop", share, 0.0, 1.0) * len(graph.links))
-    rng, keys, model = stream(seed, "edge_dropout"), link_keys(graph), passes_of(predictor)
+    model, noise = passes_of(predictor), Noise(std, stream(seed, "feature_noise"))
+    rng, keys = stream(seed, "edge_dropout"), link_keys(graph)
 
-    def run() -> FloatArray:
+    def with_noise() -> FloatArray:
+        return model.run(graph, noise=noise)
+
+    def without_links() -> FloatArray:
         draws = mixed(keys + rng.integers(2**64, dtype=np.uint64))
-        keep = np.ones(keys.size, dtype=bool)
+        keep = np.ones(draws.size, dtype=bool)
         keep[np.argsort(draws, kind="stable")[:dropped]] = False
         return model.run(graph, keep=keep)
 
-    return (run() for _ in range(passes))
+    return (with_noise() if run < noisy else without_links() for run in range(count))
 
 
 def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
@@ -182,8 +148,3 @@ def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
     if votes is None:
         raise errors.empty("there are no passes to count votes from; run at least one pass.")
     return votes
-
-
-def _check_count(count: int, fewest: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < fewest:
-        raise errors.range(f"passes must be an integer of at least {fewest}, not {count!r}.")

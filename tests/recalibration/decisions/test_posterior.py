@@ -98,12 +98,6 @@ def test_with_many_labels_predicted_classes_have_the_counted_frequencies():
     assert apart[0] < 0.03 < apart[1]
 
 
-def test_no_slope_reaches_an_accuracy_below_chance():
-    logits, _, _ = drawn()
-    found = posterior.slopes(logits, logits.argmax(axis=1), np.zeros((1, 1, 2)), np.array([-3.0]))
-    assert found[0] == pytest.approx(-4.0, abs=0.01)
-
-
 def test_next_to_labels_the_accuracy_of_the_result_sets_the_width_only():
     """It is made of the same labels, which would count twice otherwise."""
     logits, labels, _ = drawn(bias=1.0)
@@ -149,41 +143,3 @@ def test_the_order_of_nodes_says_nothing_about_rare_positives():
         draws = posterior.draw(logits[rows], sure, sure, prior, NO_LABELS, np.random.default_rng(0))
         found = draws.probabilities(logits[rows], logits[rows].argmax(axis=1), 0).mean(axis=0)
         assert found[1] == pytest.approx(share[1], rel=0.15)
-
-
-@pytest.mark.parametrize("seed", [17, 19, 28, 148])
-def test_the_fit_ends_at_a_maximum(seed, monkeypatch):
-    found = []
-    for steps in (posterior._STEPS, posterior._STEPS + 1):
-        monkeypatch.setattr(posterior, "_STEPS", steps)
-        found.append(far_off(seed))
-    assert found[0] == pytest.approx(found[1], abs=0.05)
-
-
-def far_off(seed):
-    """The fit to shares and an accuracy that are farther off than one step reaches."""
-    rng = np.random.default_rng(seed)
-    classes, size = int(rng.choice([2, 3, 6, 20])), int(rng.choice([100, 600, 3000]))
-    logits = rng.standard_normal((size, classes)) * rng.choice([0.5, 1.5, 3])
-    logits += (np.arange(classes) == 0) * rng.choice([0, 2, 4])
-    p = temperature.apply(logits)
-    logits = np.log(p)
-    true = (np.cumsum(p, axis=1)[:, :-1] < rng.random((size, 1))).sum(axis=1)
-    labelled = int(rng.choice([0, 5, 50]))
-    rows = rng.permutation(size)[:labelled]
-    right = p.max(axis=1).mean()
-    middle = np.log(right / (1.0 - right))
-    gap = rng.choice([0, -0.5, -1, 0.5])
-    wide = 1.645 * rng.choice([0.05, 0.2, 0.6])
-    ends = 1.0 / (1.0 + np.exp(-(middle + gap + np.array([0.0, -wide, wide]))))
-    shares = p.mean(axis=0) * np.exp(rng.standard_normal(classes) * rng.choice([0.1, 0.7]))
-    shares /= shares.sum()
-    variance = 0.01 + 0.49 * (rng.random() < 0.5) + 1 / (shares * 600 + 0.5)
-    variance += 1 / (shares * size + 0.5)
-    bias_variance = np.full(classes, 0.16 + (0.5 * gap) ** 2)
-    prior = ClassPrior(np.zeros(classes), bias_variance, np.log(shares), variance)
-    part, given = np.arange(0, size, -(-size // 2000)), Labels(rows, true[rows])
-    top = logits[part].argmax(axis=1)
-    goal = np.array([middle + gap])
-    start = float(posterior.slopes(logits[part], top, np.zeros((1, 1, classes)), goal)[0])
-    return posterior.fit(logits, part, prior, given, start, Estimate(*ends, ""))[0]

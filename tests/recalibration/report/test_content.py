@@ -14,8 +14,8 @@ from graphtemper.recalibration.labels.given import read_labels
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import content
 from graphtemper.recalibration.report.schema import schema
-from graphtemper.recalibration.report.words import labels_to_take
 from graphtemper.recalibration.verdict import VERIFIED_WIDTH, labels_needed
+from graphtemper.recalibration.words import labels_to_take
 
 CASES = ("plain", "labels", "odd", "logits", "no edges", "one node", "hostile")
 

@@ -56,12 +56,6 @@ def test_every_case_is_reported(finished, tmp_path):
     assert outcome.write(tmp_path)[0].name == "class_shares.json"
 
 
-def test_finished_cells_are_not_measured_again(finished, from_cells):
-    folder, first = finished
-    again = from_cells(BENCH, folder, [str(folder / "standin.npz")])
-    assert again.to_dict() == first.to_dict()
-
-
 def _row(before, after, applied=True, shift="none", strength=1.0):
     shares = {f"l1 {name}": 0.2 for name in ESTIMATORS} | {"l1 reported": 0.05}
     answers = {"accuracy before": 0.7, "accuracy after": 0.8}

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper import SourceCard, csbm
+from graphtemper import csbm
 from graphtemper.card import atlas
-from graphtemper.models import SIGN
 from graphtemper_research.harness.runner import QUICK_COMPOSITIONS, Request, run
 from graphtemper_research.trials import graph_names, known_shifts, shifted_targets, trial
 from graphtemper_research.trials.known_shifts import BENCH, KNOWN, METHODS, UNKNOWN
@@ -112,14 +111,6 @@ def test_targets_of_the_homophily_have_no_labels_and_another_homophily(graph):
     assert shares[1] < share(graph.edges) < shares[2]
 
 
-def test_finished_cells_are_not_measured_again(finished, from_cells):
-    folder, first, _ = finished
-    names = [str(folder / "standin.npz")]
-    assert from_cells(BENCH, folder, names).to_dict() == first.to_dict()
-    with pytest.raises(pytest.fail.Exception):  # another graph
-        from_cells(BENCH, folder, [*names, "other.npz"])
-
-
 def test_target_labels_reach_only_the_scores(graph, finished, monkeypatch):
     """Other labels on the scored nodes change no answer, and no labels at all change none."""
     folder, _, _ = finished
@@ -152,22 +143,6 @@ def test_target_labels_reach_only_the_scores(graph, finished, monkeypatch):
     assert len(rows) == len(first) == 3 * len(METHODS)
     for one, other in zip(first, rows, strict=True):
         assert [one[key] for key in LABEL_FREE] == [other[key] for key in LABEL_FREE]
-
-
-def test_a_card_without_a_family_has_never_seen_it(graph):
-    train, val, _ = split(graph, 1)
-    model = SIGN(hops=1).fit(graph, train)
-    card = SourceCard.build(model, graph, val, compositions=8)
-    thin = card.without("noise")
-    assert thin.excluded == ("noise",)
-    kept = [item for item in card.atlas if "noise" not in item.families]
-    assert 0 < len(kept) < len(card.atlas)
-    assert list(thin.atlas) == kept
-    # Compositions are drawn from the families that are there, so only singles are the same.
-    direct = SourceCard.build(model, graph, val, compositions=0, exclude=("noise",))
-    singles = {item.shift: item for item in thin.atlas if len(item.families) == 1}
-    for item in direct.atlas:
-        assert singles[item.shift].accuracy == pytest.approx(item.accuracy)
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,6 @@ def test_the_bars_are_the_means_over_pairs(finished):
     assert "| here | there |" in bench.page(outcome.to_dict())
 
 
-def test_finished_sources_are_not_measured_again(finished, from_cells, tmp_path):
-    folder, bench, first = finished
-    again = from_cells(bench, folder)
-    assert again.to_dict() == first.to_dict()
-    assert [path.suffix for path in again.write(tmp_path)] == [".json"]
-
-
 def test_doing_nothing_is_a_row(finished):
     """The uncalibrated ECE is that of the model's own softmax on the target."""
     folder, _, outcome = finished

@@ -40,12 +40,6 @@ def test_every_control_is_reported(finished, tmp_path):
     assert outcome.write(tmp_path)[0].name == "controls.json"
 
 
-def test_finished_controls_are_not_measured_again(finished, from_cells):
-    folder, first = finished
-    again = from_cells(BENCH, folder, [str(folder / "standin.npz")])
-    assert again.to_dict() == first.to_dict()
-
-
 def test_missing_graphs_are_named(finished, quick):
     folder, _ = finished
     name = str(folder / "standin.npz")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.helpers import raises
 
 from graphtemper import csbm, metrics, shifts
 from graphtemper import temperature as temperatures
@@ -101,9 +100,3 @@ def test_the_summary_averages_and_judges(cell):
     assert set(BENCH.shown(found.to_dict())) == {
         f"SIGN: {which}, average over graphs" for which in (ALL, PART)
     }
-
-
-def test_a_small_graph_is_refused():
-    graph = csbm.sample(300, degree=4, homophily=0.8, snr=1.0, num_features=4, seed=1)
-    with raises("too-few"):
-        per_node_temperatures.measure(graph, "SIGN", 1, 0)

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.helpers import raises
 
 from graphtemper import Graph, csbm
 from graphtemper_research.harness.runner import QUICK_COMPOSITIONS
@@ -127,15 +126,3 @@ def test_the_bar_sees_missing_coverage(finished):
     bar = BENCH.outcome([cell]).comparisons[0]
     assert bar.measured == 2
     assert bar.met is False
-
-
-def test_finished_graphs_are_not_measured_again(finished, from_cells):
-    folder, first, _ = finished
-    again = from_cells(BENCH, folder, [str(folder / "standin.npz")])
-    assert again.to_dict() == first.to_dict()
-
-
-def test_small_graphs_are_refused():
-    small = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
-    with raises("too-few"):
-        prediction_sets.measure(small, "SIGN", 1, 0)

@@ -43,7 +43,7 @@ from graphtemper_research.trials.graph_names import short
 
 SCHEMA = "graphtemper.attack_cell/1"
 BLOCK = "block model"
-GRAPHS = (BLOCK, "county_2012", "twitch_ptbr", "cora")
+GRAPHS = (BLOCK, "county_2012", "twitch_ptbr")
 SIZES, QUICK_SIZES = (60, 100, 200, 300, 1000), (60, 200)
 RARE, QUICK_RARE = (1, 2, 3, 4, 5), (3,)
 TRAINED, OUTSIDE = 300, 500
@@ -321,7 +321,7 @@ def measure(
         facts: dict[str, Any] = {"labels": size, "rare": rare}
         for part in (_OTHER, _OWN):
             found = named(victim, part, rare) if rare else recovered(victim, part)
-            rows.append(facts | found)
+            rows.append({**facts, **found})
         if not rare:
             rows[-1] |= {"membership": victim.membership(), "small counts": readable(victim)}
     return rows

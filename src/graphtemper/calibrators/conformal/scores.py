@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from graphtemper import errors
 from graphtemper._core.checks import (
     FloatArray,
-    as_array,
     check_integer,
     check_matrix,
     check_non_negative,
     check_unit,
+    check_vector,
     probability_columns,
 )
 from graphtemper._core.reproducible import map_blocks
@@ -52,7 +50,7 @@ def aps(probabilities: ArrayLike, uniforms: ArrayLike | None = None) -> FloatArr
     >>> aps([[0.2, 0.5, 0.3]], [0.5]).round(6).tolist()
     [[0.9, 0.25, 0.65]]
     """
-    return _ranked(probabilities, uniforms, 0.0, 1)
+    return raps(probabilities, uniforms, lam=0.0)
 
 
 def raps(
@@ -85,9 +83,29 @@ def raps(
     >>> raps([[0.2, 0.5, 0.3]], lam=0.1).round(6).tolist()
     [[1.2, 0.5, 0.9]]
     """
-    return _ranked(
-        probabilities, uniforms, check_non_negative(lam, "lam"), check_integer(k_reg, "k_reg", 0)
-    )
+    p = check_matrix(probabilities, "probabilities")
+    count, classes = p.shape
+    u = np.ones(count) if uniforms is None else check_vector(uniforms, "uniforms")
+    if u.shape != (count,):
+        raise errors.shape(f"uniforms must have shape ({count},), one per row, not {u.shape}.")
+    if count and not 0.0 <= u.min() <= u.max() <= 1.0:
+        raise errors.range("uniforms must be numbers in [0, 1].")
+    scores = np.empty(p.shape, dtype=np.float64)
+    penalised = np.maximum(np.arange(1, classes + 1) - check_integer(k_reg, "k_reg", 0), 0)
+    steps = check_non_negative(lam, "lam") * penalised
+
+    def write(rows: slice) -> None:
+        values = probability_columns(p, rows).T.astype(np.float64)
+        order = np.argsort(-values, axis=1, kind="stable")
+        sorted_values = np.take_along_axis(values, order, axis=1)
+        above = np.cumsum(sorted_values, axis=1) - sorted_values
+        ranked = above + u[rows, None] * sorted_values + steps
+        block = np.empty_like(ranked)
+        np.put_along_axis(block, order, ranked, axis=1)
+        scores[rows] = block
+
+    map_blocks(write, count, classes)
+    return scores
 
 
 def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
@@ -128,37 +146,3 @@ def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
     isolated = graph.degrees == 0
     neighbours[isolated] = s[isolated]
     return (1.0 - weight) * s + weight * neighbours
-
-
-def _ranked(
-    probabilities: ArrayLike, uniforms: ArrayLike | None, penalty: float, k_reg: int
-) -> FloatArray:
-    p = check_matrix(probabilities, "probabilities")
-    u = _uniforms(uniforms, len(p))
-    scores = np.empty(p.shape, dtype=np.float64)
-    steps = penalty * np.maximum(np.arange(1, p.shape[1] + 1) - k_reg, 0)
-
-    def write(rows: slice) -> None:
-        values = probability_columns(p, rows).T.astype(np.float64)
-        order = np.argsort(-values, axis=1, kind="stable")
-        sorted_values = np.take_along_axis(values, order, axis=1)
-        above = np.cumsum(sorted_values, axis=1) - sorted_values
-        ranked = above + u[rows, None] * sorted_values + steps
-        block = np.empty_like(ranked)
-        np.put_along_axis(block, order, ranked, axis=1)
-        scores[rows] = block
-
-    map_blocks(write, *p.shape)
-    return scores
-
-
-def _uniforms(uniforms: ArrayLike | None, count: int) -> NDArray[Any]:
-    if uniforms is None:
-        return np.ones(count)
-    u = as_array(uniforms, "uniforms")
-    if u.shape != (count,):
-        raise errors.shape(f"uniforms must have shape ({count},), one per row, not {u.shape}.")
-    # Written so that NaN fails the test as well.
-    if u.dtype.kind not in "fiu" or not ((u >= 0.0) & (u <= 1.0)).all():
-        raise errors.range("uniforms must be numbers in [0, 1].")
-    return u.astype(np.float64)

@@ -19,10 +19,11 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.version import __version__
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
+from graphtemper.recalibration import words
 from graphtemper.recalibration.applied import Applied
 from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.diagnosis import diagnosis
-from graphtemper.recalibration.report import decided, words
+from graphtemper.recalibration.report import decided
 from graphtemper.recalibration.verdict import LEVEL
 from graphtemper.temperature.scaling import nearest_temperature
 
@@ -77,6 +78,7 @@ def content(
     if result.graph is None:
         raise InputError("only a result in memory can be reported; take it from recalibrate.")
     numbers, errors = result.to_dict(), expected_errors(result)
+    facts = diagnosis(result, result.reading.card)
     shown = ("accuracy", "mean_confidence", "changes", "signals", "gains", "logit_shift")
     values = {
         "schema": SCHEMA,
@@ -97,16 +99,19 @@ def content(
         "temperature": {
             "value": result.temperature,
             "nodes": numbers.get("node_temperatures"),
-            "meaning": words.temperature_meaning(result),
+            "meaning": words.temperature_in_words(result),
         },
         "direction": {
             "word": result.direction,
             "slope": numbers["slope"],
-            "theory": diagnosis(result, result.reading.card)["theory"],
+            "theory": facts["theory"],
             "severity_bound": result.severity_bound,
             "severity": words.severity(result.severity_bound),
         },
-        "causes": words.causes(result),
+        "compared": [
+            {"name": name, "source": value, "target": facts["target"][name]}
+            for name, value in facts["source"].items()
+        ],
         "novelty": result.reading.novelty,
         "nearest": numbers["nearest"][:_NAMED_FAMILIES],
         "histogram": histogram(_before(result), result.probabilities.max(axis=1)),

@@ -1,4 +1,4 @@
-"""Sentences of a report, written for people who make decisions."""
+"""Sentences about a result, written for people who make decisions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
     CAUTION_WIDTH,
+    LEVEL,
     VERIFIED_WIDTH,
     labels_needed,
 )
+from graphtemper.signals.changes import telling
 
 # Differences below this are described as no change.
 _SAME = 0.02
@@ -24,6 +26,45 @@ _SAME = 0.02
 _UNCHANGED = 0.005
 # Wider intervals are given in whole percentages.
 _NARROW = 0.04
+_MORE_LABELS, _MOST_CHANGES = 50, 3
+
+
+def summary_rows(result: Applied) -> dict[str, str]:
+    """Return the numbers of a summary by name."""
+    accuracy, (before, after) = result.accuracy, result.mean_confidence
+    value = "not known" if result.verdict == "abstain" else f"{accuracy.value:.1%}"
+    rows = {
+        "Accuracy": f"{value} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
+        f"{accuracy.high:.1%}); {result.reading.card.reference.accuracy:.1%} at the source",
+        "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
+        "Temperature": temperature_in_words(result),
+    }
+    changed = changes_in_words(result)
+    return rows | {"Changes": changed} if changed else rows
+
+
+def changes_in_words(result: Applied) -> str:
+    """Return the largest changes as sentences; empty if there are none."""
+    texts = list(map(str, telling(result.changes, _MOST_CHANGES)))
+    if result.reading.card.columns is None:
+        texts.append("whether columns changed is unknown: the card is of an earlier version.")
+    if len(result.changes) > _MOST_CHANGES:
+        texts.append(f"{len(result.changes) - _MOST_CHANGES} more: result.changes.")
+    return " ".join(text[:1].upper() + text[1:] for text in texts)
+
+
+def next_command(result: Applied, command: str | None = None) -> list[str]:
+    """Return the lines to type that would earn trust; none where the verdict is that.
+
+    They are Python, or the ``command`` of a shell.
+    """
+    # The nodes that were labelled before are the first of a larger sample.
+    count = min(result.num_labels + _MORE_LABELS, len(result.nodes))
+    if result.verdict == "trust" or count == result.num_labels:
+        return []
+    label = f"recalibrate(..., labels={{n: ... for n in suggest_labels(result, {count})}})"
+    python = f"{label}, or card.learn(model, earlier_graph) if that has labels."
+    return [f"Next: {command or python}"]
 
 
 def headline(result: Applied) -> str:
@@ -87,28 +128,19 @@ def between(low: float, high: float) -> str:
     return f"{percent(low, high - low)[:-1]}–{percent(high, high - low)}"
 
 
-def temperature_meaning(result: Applied) -> str:
-    """Return a sentence on what dividing logits by the temperature does to the confidence."""
+def temperature_in_words(result: Applied) -> str:
+    """Return the temperature, and what it does to the confidence."""
     value, source = result.temperature, result.source_temperature
-    shown, usual = temperature_text(value), temperature_text(source)
-    before, after = result.mean_confidence
-    if value == source:
-        return "The logits are divided by the source temperature, as before: nothing is changed."
-    predictions = _predictions(result)
-    if result.node_temperatures is not None:
+    text = temperature_text(value)
+    if result.node_temperatures is not None and result.verdict != "abstain":
         low, high = map(temperature_text, np.quantile(result.node_temperatures, (0.05, 0.95)))
-        return (
-            f"Every node has its own temperature, 90 % of them between {low} and {high}; "
-            f"the source temperature is {usual}. A higher temperature lowers confidence. Mean "
-            f"confidence changes from {before:.1%} to {after:.1%}. {predictions}"
-        )
+        return f"{text} for the graph; per node, 90 % between {low} and {high}"
+    if value == source:
+        return f"{text}, the source temperature: nothing is changed"
     if abs(value / source - 1.0) < _SAME:
-        return f"The temperature equals the source's, so confidence does not change. {predictions}"
-    word, verb = ("above", "lowers") if value > source else ("below", "raises")
-    return (
-        f"The logits are divided by {shown} instead of {usual}. A temperature {word} the "
-        f"source's {verb} confidence: on average from {before:.1%} to {after:.1%}. {predictions}"
-    )
+        return f"{text}, as at the source: confidence does not change"
+    word = "lowered" if value > source else "raised"
+    return f"{text} (source {temperature_text(source)}): confidence is {word}"
 
 
 def _predictions(result: Applied) -> str:
@@ -129,60 +161,6 @@ def severity(bound: float) -> str:
         f"Without recalibration, confidence could be wrong by up to {100 * bound:.0f} points on "
         "average."
     )
-
-
-# What a value (lower, higher) than at the source means, by the quantity that is compared.
-_MEANINGS = {
-    "Homophily": (
-        "Fewer edges join nodes of the same predicted class: neighbours carry less information.",
-        "More edges join nodes of the same predicted class: neighbours carry more information.",
-    ),
-    "Signal-to-noise ratio of the features": (
-        "The features separate the predicted classes less well than at the source.",
-        "The features separate the predicted classes better than at the source.",
-    ),
-    "Typical number of neighbours": (
-        "Nodes have fewer neighbours to average over, so more noise remains.",
-        "Nodes have more neighbours to average over, so more noise cancels.",
-    ),
-    "Signal left in the logits": (
-        "Part of the signal that separates the classes is lost.",
-        "The classes are further apart than at the source.",
-    ),
-    "Mean size of the logits": (
-        "The model is less confident per node than at the source.",
-        "The model is more confident per node than at the source.",
-    ),
-}
-
-
-def causes(result: Applied) -> list[dict[str, Any]]:
-    """Return the quantities that differ between source and target, with both values."""
-    source, signals = result.reading.card.reference.evidence, result.signals
-    both = source.log_degree, signals.get("log_degree")
-    degrees = (None if value is None else float(np.expm1(value)) for value in both)
-    gain = result.gains.get("signal")
-    values = {
-        "homophily": (source.homophily, signals.get("homophily")),
-        "snr": (source.snr, signals.get("snr")),
-        "degree": tuple(degrees),
-        "signal": (None if gain is None else 1.0, gain),
-        "logit_size": (source.mean_abs_logit, signals["mean_abs_logit"]),
-    }
-    rows = zip(values.items(), _MEANINGS.items(), strict=True)
-    return [
-        {"key": key, "name": name, "source": old, "target": new}
-        | {"meaning": _compare(old, new, meanings)}
-        for (key, (old, new)), (name, meanings) in rows
-    ]
-
-
-def _compare(source: float | None, target: float | None, meanings: tuple[str, str]) -> str:
-    if source is None or target is None:
-        return "Could not be measured on both graphs."
-    if abs(target - source) <= _SAME * abs(source):
-        return "About the same as at the source."
-    return meanings[0] if target < source else meanings[1]
 
 
 def next_steps(result: Applied) -> list[dict[str, Any]]:
