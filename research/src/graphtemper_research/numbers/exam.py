@@ -76,8 +76,8 @@ def exam_words(results: Results) -> str:
     return (
         "The claim: *when it says `trust`, the interval holds; when it cannot know, it says so.* "
         f"In these situations {held / trusted:.0%} of {trusted} trusted 90 % intervals hold "
-        f"({models}, {sources} sources). {met} of {len(goals)} goals are reached; a number that misses its goal is "
-        "bold."
+        f"({models}, {sources} sources). {met} of {len(goals)} goals are reached; a number that "
+        "misses its goal is bold."
     )
 
 
