@@ -57,16 +57,6 @@ def test_what_is_spent_is_in_the_card_and_in_the_result(graph, model):
     assert result.passes == model.calls == result.to_dict()["passes"] <= 12
 
 
-def test_a_larger_budget_buys_more_splits(graph, model):
-    cheap, dear = (
-        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=passes)
-        for passes in (80, 200)
-    )
-    assert len(cheap.atlas) == len(dear.atlas) == 7
-    assert cheap.passes < dear.passes <= 200
-    assert cheap.atlas != dear.atlas
-
-
 def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
     with raises("too-few"):
         SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=58)

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.helpers import raises
 
 from graphtemper import SourceCard, csbm, recalibrate
+from graphtemper.card import atlas
 from graphtemper.card import build as building
 from graphtemper.errors import GraphTemperWarning
 from graphtemper.models import SIGN
@@ -81,19 +82,7 @@ def test_unlabelled_nodes_have_classes_that_agree_with_predictions_as_labels_do(
     labels = graph.labels.copy()
     labels[hidden] = -1
     known = graph.replace(labels=labels)
-    plan = building.plan(
-        model,
-        known,
-        None,
-        NODES,
-        seed=0,
-        exclude=(),
-        compositions=0,
-        shifts=None,
-        environments=(),
-        budget=None,
-        privacy=None,
-    )
+    plan = building.plan(model, known, None, NODES, atlas.plan(), {})
     measured = building.measure(plan)
     drawn = measured.source.graph.labels
     np.testing.assert_array_equal(drawn[NODES], graph.labels[NODES])

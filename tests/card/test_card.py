@@ -144,29 +144,6 @@ def test_sixty_classes_fit(tmp_path):
             check_size(*sizes)
 
 
-@pytest.mark.parametrize("classes", [12, 40])
-def test_the_size_of_a_card_is_foreseen(classes):
-    rng = np.random.default_rng(0)
-    graph = csbm.sample(1200, 6, 0.8, 2.0, num_classes=classes, num_features=40, seed=1)
-    model = SIGN(hops=1).fit(graph, range(600))
-    few = {"noise": (0.5,), "drop": (0.5,), "rewire": (0.3,)}
-    card = SourceCard.build(model, graph, range(600, 1200), shifts=few, compositions=3)
-    counts = 7.3 * rng.poisson(3.0, card.class_profile.counts.shape)  # as those of a private card
-    full = replace(card, class_profile=replace(card.class_profile, counts=counts))
-    size = len(full.to_json())
-    check_size(classes, 40, 6 + (MAX_BYTES - size) // 300)
-    with raises("range"):
-        check_size(classes, 40, 6 + (MAX_BYTES - size) // 240)
-
-
-def test_column_strengths_keep_a_thousandth(card):
-    std = np.concatenate([[0.0], 10.0 ** np.random.default_rng(1).uniform(-4, 2, 500)])
-    wide = replace(card, probe=replace(card.probe, column_std=std), num_features=501)
-    kept = wide.probe.column_std
-    assert kept[0] == 0.0
-    np.testing.assert_allclose(kept[1:], std[1:], rtol=0.005)
-
-
 def test_the_same_seed_gives_the_same_bytes(card, graph, model, tmp_path):
     card.save(tmp_path / "a.json")
     build(model, graph, NODES, compositions=3).save(tmp_path / "b.json")

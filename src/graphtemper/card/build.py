@@ -8,7 +8,7 @@ a target. `graphtemper.SourceCard.build` takes the four steps and puts the card 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import errors, temperature
-from graphtemper._core.checks import FloatArray, check_integer
+from graphtemper._core.checks import FloatArray, check_labels
 from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas, suspicions
 from graphtemper.card import budget as budgets
-from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
+from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Source
 from graphtemper.card.budget import Budget, Spending
 from graphtemper.card.class_profile import MOST_CLASSES
 from graphtemper.card.environments import (
@@ -123,36 +123,47 @@ def plan(
     graph: Graph,
     compared: FloatArray | None,
     nodes: Nodes,
+    shifts: Sequence[Shift],
+    ends: dict[str, Shift],
     *,
-    seed: int,
-    exclude: Collection[str],
-    compositions: int,
-    shifts: Shifts | None,
-    environments: Sequence[LabelledGraph],
-    budget: Budget,
-    privacy: float | None,
+    seed: int = 0,
+    environments: Sequence[LabelledGraph] = (),
+    budget: Budget = None,
+    privacy: float | None = None,
 ) -> Plan:
-    """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
-    others = _environments(environments, graph, predictor, privacy)
-    planned = atlas.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
+    """Check what a card is built from, and decide which of the shifts to run within the budget.
+
+    ``compared`` are the logits of the source, if they were made to check the model.
+    """
+    others = checked_environments(environments, graph, unread_fields(predictor))
+    if privacy is not None and check_epsilon(privacy) and others:
+        raise errors.conflict(
+            "a private card is built without environments; let it learn from them afterwards."
+        )
     rows, labels = _labelled(graph, nodes)
     passes, recorded = _recognised(predictor, graph)
     observation = Observation(predictor, graph, rows, seed=seed, logits=compared)
-    _check_classes(observation, len(planned), others)
+    _check_classes(observation, len(shifts), others)
+    check_labels(labels, rows.size, observation.num_classes)
     suspicions.warn(_suspicions(graph, observation, labels))
     if privacy is not None:  # nothing below these lines reads a given label
         graph = _with_private_labels(graph, observation, privacy)
         rows, labels = select_labelled(graph, rows)
-    ends = atlas.ends_of(graph, exclude)
     checks = int(compared is not None) + 2 * int(recorded is None) + len(ends)
     allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
-    spent = _spend(allowed, planned, observation, len(others), checks)
+    spent = budgets.spend(
+        allowed,
+        [graph.is_plain and atlas.moves_edges_only(shift) for shift in shifts],
+        sum(len(shift.parts) > 0 for shift in shifts),
+        others=len(others),
+        checks=checks,
+    )
     return Plan(
         predictor,
         graph,
         labels,
         observation,
-        planned[: spent.shifts],
+        list(shifts[: spent.shifts]),
         ends,
         spent,
         counted=not passes.cheap or allowed is not None,
@@ -160,17 +171,6 @@ def plan(
         fingerprint=recorded,
         environments=others,
     )
-
-
-def _environments(
-    given: Sequence[LabelledGraph], graph: Graph, predictor: Predictor, privacy: float | None
-) -> list[tuple[Graph, Nodes]]:
-    others = checked_environments(given, graph, unread_fields(predictor))
-    if privacy is not None and check_epsilon(privacy) and others:
-        raise errors.conflict(
-            "a private card is built without environments; let it learn from them afterwards."
-        )
-    return others
 
 
 def _with_private_labels(graph: Graph, observation: Observation, epsilon: float) -> Graph:
@@ -257,23 +257,6 @@ def _check_classes(
     for number, (graph, nodes) in enumerate(others, start=1):
         check_disjoint(observation.graph, rows, graph, nodes, number)
         check(classes, graph, nodes, graph.name or f"environment {number}")
-
-
-def _spend(
-    allowed: int | None,
-    planned: Sequence[Shift],
-    observation: Observation,
-    others: int,
-    checks: int,
-) -> Spending:
-    plain = observation.graph.is_plain
-    return budgets.spend(
-        allowed,
-        [plain and atlas.moves_edges_only(shift) for shift in planned],
-        sum(len(shift.parts) > 0 for shift in planned),
-        others=others,
-        checks=checks,
-    )
 
 
 class Measured(NamedTuple):

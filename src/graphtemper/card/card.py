@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import errors
-from graphtemper._core.checks import FloatArray
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.files import atomic_write
 from graphtemper._core.lazy import cached_property
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import read_bytes
+from graphtemper.card import atlas as atlases
 from graphtemper.card import build as building
 from graphtemper.card import environments as labelled
 from graphtemper.card.atlas import (
@@ -214,14 +215,16 @@ class SourceCard:
         (2, 62)
         """
         privacy = None if privacy is None else check_epsilon(privacy)
+        drawn = atlases.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
+        checked_graph, logits = compared(graph, predictor, as_graph(graph, predictor))
         plan = building.plan(
             predictor,
-            *compared(graph, predictor, as_graph(graph, predictor)),
+            checked_graph,
+            logits,
             nodes,
+            drawn,
+            atlases.ends_of(checked_graph, exclude),
             seed=seed,
-            exclude=exclude,
-            compositions=compositions,
-            shifts=shifts,
             environments=environments,
             budget=budget,
             privacy=privacy,

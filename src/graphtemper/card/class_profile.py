@@ -151,6 +151,8 @@ def _shared_out(counts: FloatArray, expected: FloatArray, shown: NDArray[np.bool
     together = few & (own >= FEWEST)
     found = np.where(together, likely * own / np.maximum(usual, 1e-12), table)
     rest = few & ~together
+    if (rest & (likely > 0.0)).sum() == 1:  # alone it would stay as it is
+        rest.flat[np.where(shown & ~few, table, np.inf).argmin()] = True
     if rest.any():
         found[rest] = likely[rest] * table[rest].sum() / max(likely[rest].sum(), 1e-12)
     return np.asarray(found.reshape(counts.shape))

@@ -176,17 +176,6 @@ def test_large_results_are_thinned(result):
     assert large.metrics().num_nodes == 60_000
 
 
-def test_few_positives_at_the_source_are_named(result):
-    card = result.reading.card
-    shares = np.full(card.num_classes, 0.0)
-    shares[:2] = 0.99, 0.01
-    moments = replace(card.reference.moments, shares=shares)
-    rare = replace(card, reference=replace(card.reference, moments=moments))
-    found = replace(result, reading=replace(result.reading, card=rare)).metrics(positive=1)
-    assert found.notes == ["the card has only 6 nodes of class fraud; intervals are wide."]
-    assert found.source == {}  # the profile describes so few by other classes
-
-
 @pytest.mark.parametrize(
     ("asked", "error", "text"),
     [

@@ -68,16 +68,6 @@ def test_labels_on_the_graph_are_still_not_read(card, model, target):
     assert len({answer_bytes(recalibrate(model, g, card, labels=given)) for g in variants}) == 1
 
 
-def test_chosen_nodes_keep_their_labels(card, model, target):
-    """Labels go by node, wherever the node stands among the chosen ones."""
-    nodes = np.random.default_rng(3).permutation(1000)[:500]
-    given = _truth(target, nodes[:60])
-    one = recalibrate(model, target, card, nodes=nodes, labels=given)
-    two = recalibrate(model, target, card, nodes=np.sort(nodes), labels=given)
-    assert two.accuracy.value == pytest.approx(one.accuracy.value, rel=1e-6)
-    assert two.temperature == pytest.approx(one.temperature, rel=1e-2)
-
-
 def test_labels_lift_an_abstention(card, model):
     """A million times the features: outside the atlas, so that labels have to settle it."""
     graph = shifts.scale(1e6)(block_model(4, num_nodes=2000), 1)
@@ -130,17 +120,6 @@ def test_equal_logits_stay_an_abstention_with_a_known_accuracy(card, target):
     assert result.reasons[-1].code == "no_temperature_helps"
     for reason in result.reasons:
         assert reason.text.endswith(".")
-
-
-def test_labels_below_chance_say_so_with_the_number(card, model, target):
-    wrong = (np.asarray(model(target)).argmax(axis=1) + 1) % NUM_CLASSES
-    labels = {node: int(wrong[node]) for node in range(400)}
-    result = recalibrate(model, target, card, labels=labels)
-    assert result.accuracy.value < 1 / NUM_CLASSES
-    (below,) = (reason for reason in result.reasons if reason.code == "below_chance")
-    assert f"accuracy of {result.accuracy.value:.1%} is" in below.text
-    assert "33.3%" in below.text
-    assert result.verdict != "trust"
 
 
 @pytest.mark.parametrize("size", [30.0, 1000.0])

@@ -337,7 +337,7 @@ def cases(request: Request) -> Selection:
         names += here
     sizes, members = (QUICK_SIZES, QUICK_RARE) if request.quick else (SIZES, RARE)
     found = []
-    for name, seed in product(names, request.splits()):
+    for name, seed in product(names, request.splits(3)):
         head: dict[str, Any] = {"schema": SCHEMA, "graph": short(name), "model": "SIGN"}
         head |= {"seed": seed, "compositions": 0, "sizes": list(sizes), "members": list(members)}
         head |= {"content": "" if name == BLOCK else graph_names.content(name)}
