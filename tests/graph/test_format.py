@@ -45,6 +45,13 @@ def archive(**arrays):
     return stream.getvalue()
 
 
+def csr(**changed):
+    """A file with sparse features, of which some arrays are others."""
+    parts = {"data": [1.0], "indices": [0], "indptr": [0, 1, 1, 1], "shape": [3, 2]} | changed
+    arrays = {f"features_{key}": np.array(value) for key, value in parts.items()}
+    return archive(edges=np.array([[0, 1]]), **arrays)
+
+
 GOOD = {"features": np.zeros((3, 2), np.float32), "edges": np.array([[0, 1]])}
 
 
@@ -59,34 +66,10 @@ GOOD = {"features": np.zeros((3, 2), np.float32), "edges": np.array([[0, 1]])}
         archive(features=np.array([{}], dtype=object), edges=GOOD["edges"]),
         archive(**(GOOD | {"edges": np.array([[0, 7]])})),
         archive(**GOOD, labels=np.array([0, 1])),
-        archive(
-            edges=GOOD["edges"],
-            features_data=np.ones(1),
-            features_indices=np.array([5]),
-            features_indptr=np.array([0, 1, 1, 1]),
-            features_shape=np.array([3, 2]),
-        ),
-        archive(
-            edges=GOOD["edges"],
-            features_data=np.ones(1),
-            features_indices=np.array([0]),
-            features_indptr=np.array([0, 2, 1, 1]),
-            features_shape=np.array([3, 2]),
-        ),
-        archive(
-            edges=GOOD["edges"],
-            features_data=np.ones(1),
-            features_indices=np.array([0]),
-            features_indptr=np.array([0, 2, 1, 1], np.uint64),
-            features_shape=np.array([3, 2]),
-        ),
-        archive(
-            edges=GOOD["edges"],
-            features_data=np.array(["a"]),
-            features_indices=np.array([0]),
-            features_indptr=np.array([0, 1, 1, 1]),
-            features_shape=np.array([3, 2]),
-        ),
+        csr(indices=[5]),
+        csr(indptr=[0, 2, 1, 1]),
+        csr(indptr=np.array([0, 2, 1, 1], np.uint64)),
+        csr(data=["a"]),
         archive(**GOOD, labels=np.array([0, 1, 0]), class_names=np.array(["a"])),
     ],
 )

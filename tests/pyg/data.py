@@ -5,11 +5,21 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
 
+from torch.nn import Dropout, Linear, ReLU, Sequential  # noqa: E402
+from torch_geometric.nn import models  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops  # noqa: E402
 
 from graphtemper import csbm  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
+
+
+def model(name, **options):
+    return getattr(models, name)(FEATURES, 16, num_layers=2, out_channels=CLASSES, **options)
+
+
+def mlp(*last):
+    return Sequential(Linear(FEATURES, 8), ReLU(), Dropout(0.5), Linear(8, CLASSES), *last)
 
 
 def plain():

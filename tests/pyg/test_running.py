@@ -7,16 +7,12 @@ from tests.helpers import raises
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
-from torch.nn import Dropout, Linear, ReLU, Sequential  # noqa: E402
+from torch.nn import Linear, Sequential  # noqa: E402
 
 from graphtemper.pyg import predictor  # noqa: E402
 from graphtemper.temperature.scaling import apply  # noqa: E402
 
-FEATURES, CLASSES = 6, 3
-
-
-def mlp(*last):
-    return Sequential(Linear(FEATURES, 8), ReLU(), Dropout(0.5), Linear(8, CLASSES), *last)
+from .data import FEATURES, mlp  # noqa: E402
 
 
 def test_probabilities_are_named_and_converted_on_request(graph):

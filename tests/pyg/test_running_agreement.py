@@ -11,7 +11,6 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 
 from torch.nn import Linear, Module, ReLU, Sequential  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
-from torch_geometric.nn import models  # noqa: E402
 
 from graphtemper import Graph, SourceCard, recalibrate  # noqa: E402
 from graphtemper.errors import GraphTemperWarning, ModelError  # noqa: E402
@@ -23,6 +22,7 @@ from .data import (  # noqa: E402
     attributed,
     directed,
     looped,
+    model,
     plain,
     repeated,
     weighted,
@@ -77,10 +77,6 @@ class AlwaysDrops(Module):
 
     def forward(self, x, edge_index):
         return self.conv(F.dropout(x), edge_index)
-
-
-def model(name, **options):
-    return getattr(models, name)(FEATURES, 16, num_layers=2, out_channels=CLASSES, **options)
 
 
 def gcn():

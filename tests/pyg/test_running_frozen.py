@@ -7,21 +7,12 @@ from tests.helpers import raises
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
-from torch.nn import Dropout, Linear, Module, ReLU, Sequential  # noqa: E402
-from torch_geometric.nn import models  # noqa: E402
+from torch.nn import Linear, Module  # noqa: E402
 
 from graphtemper import Graph, csbm  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
-FEATURES, CLASSES = 6, 3
-
-
-def model(name, **options):
-    return getattr(models, name)(FEATURES, 16, num_layers=2, out_channels=CLASSES, **options)
-
-
-def mlp(*last):
-    return Sequential(Linear(FEATURES, 8), ReLU(), Dropout(0.5), Linear(8, CLASSES), *last)
+from .data import CLASSES, FEATURES, mlp, model  # noqa: E402
 
 
 def test_mixed_training_flags_come_back_even_after_an_error(graph):

@@ -8,22 +8,13 @@ from tests.helpers import FEW_SHIFTS, raises
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
-from torch.nn import Dropout, Linear, Module, ReLU, Sequential  # noqa: E402
-from torch_geometric.nn import models  # noqa: E402
+from torch.nn import Linear, Module  # noqa: E402
 
 from graphtemper import SourceCard, recalibrate  # noqa: E402
 from graphtemper.errors import MissingExtraError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
-FEATURES, CLASSES = 6, 3
-
-
-def model(name, **options):
-    return getattr(models, name)(FEATURES, 16, num_layers=2, out_channels=CLASSES, **options)
-
-
-def mlp(*last):
-    return Sequential(Linear(FEATURES, 8), ReLU(), Dropout(0.5), Linear(8, CLASSES), *last)
+from .data import CLASSES, FEATURES, mlp, model  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["GCN", "GAT", "GraphSAGE", "GIN"])
@@ -72,6 +63,7 @@ def test_a_pyg_data_is_not_a_graph(graph):
         predictor(mlp())(graph.to_pyg())
 
 
+@pytest.mark.filterwarnings("ignore:in the source:graphtemper.errors.GraphTemperWarning")
 def test_a_module_with_other_classes_is_refused_by_card_and_target(graph):
     small = {"compositions": 0, "shifts": FEW_SHIFTS}
     narrow, right, wide = (predictor(Linear(FEATURES, k)) for k in (2, 3, 4))
@@ -94,59 +86,30 @@ def test_params_as_in_scikit_learn(graph):
     assert np.array_equal(again(graph), wrapped(graph))
 
 
-def lightning_like():
-    """A LightningModule, or one in all but name: hooks and a trainer next to forward."""
-    try:
-        from pytorch_lightning import LightningModule as Base
-    except ImportError:
-        Base = Module
+class Lit(Module):
+    """A LightningModule in all but name: hooks next to forward."""
 
-    class Lit(Base):
-        def __init__(self):
-            super().__init__()
-            self.net = model("GCN", dropout=0.5)
+    def __init__(self):
+        super().__init__()
+        self.net = model("GCN", dropout=0.5)
 
-        def forward(self, data):
-            return self.net(data.x, data.edge_index)
+    def forward(self, data):
+        return self.net(data.x, data.edge_index)
 
-        def training_step(self, data, index):
-            return torch.nn.functional.cross_entropy(self(data), data.y)
-
-        def configure_optimizers(self):
-            return torch.optim.Adam(self.parameters(), lr=0.01)
-
-    return Lit()
+    def training_step(self, data, index):
+        return torch.nn.functional.cross_entropy(self(data), data.y)
 
 
 def test_a_lightning_module_after_training(graph):
-    lit = lightning_like()
+    lit = Lit()
     data = graph.to_pyg()
-    optimiser = lit.configure_optimizers()
+    optimiser = torch.optim.Adam(lit.parameters(), lr=0.01)
     for _ in range(30):
         optimiser.zero_grad()
         lit.training_step(data, 0).backward()
         optimiser.step()
     logits = predictor(lit)(graph)
     assert lit.training
-    assert (logits.argmax(axis=1) == graph.labels).mean() > 0.5
-
-
-def test_a_lightning_trainer_leaves_a_module_that_can_be_wrapped(graph, tmp_path):
-    lightning = pytest.importorskip("pytorch_lightning", reason="Lightning is not installed")
-    lit = lightning_like()
-    trainer = lightning.Trainer(
-        max_epochs=20,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-    )
-    trainer.fit(
-        lit, torch.utils.data.DataLoader([graph.to_pyg()], collate_fn=lambda items: items[0])
-    )
-    logits = predictor(lit)(graph)
     assert (logits.argmax(axis=1) == graph.labels).mean() > 0.5
 
 

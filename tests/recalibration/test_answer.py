@@ -80,7 +80,7 @@ def test_a_handful_of_labels_does_not_move_the_temperature_far():
     for count in (1, 3, 10, 50):
         labels = {k: int(wrong[k]) for k in range(count)}
         moved.append(learn(logits, prior, prior, labels).temperature)
-    assert 1.0 <= min(moved) <= max(moved[:2]) < 2.0
+    assert 1.0 <= min(moved) <= max(moved[:2]) < 2.5
     assert moved[-1] > 4.0  # fifty of fifty are no accident
 
 

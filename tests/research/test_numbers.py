@@ -141,7 +141,7 @@ def test_the_exam_shows_models_side_by_side_and_what_is_missed_in_bold():
         {"quantity": "SIGN: ends: trusted intervals hold", **missed},
         {"quantity": "PyG-GCN: ends: intervals hold", **missed, "met": True},
     ]
-    results = Fixed(exam={"rows": rows, "comparisons": bars})
+    results = Fixed(exam={"rows": rows, "comparisons": bars, "settings": {"sources": ["a"]}})
     shown = cells(exam.exam(results), "ends (20 answers)")
     assert shown == ["90% / 90%", "50%** / –", "100% / 100%", "100% / 100%", "0.20 / 0.20"]
     assert "| **50%** / – |" in exam.exam(results)
@@ -153,7 +153,7 @@ def test_the_exam_shows_models_side_by_side_and_what_is_missed_in_bold():
     ]
     words = exam.exam_words(results)
     assert "50% of 4 trusted" in words
-    assert "(SIGN)" in words
+    assert "(SIGN, 1 sources)" in words
 
 
 def test_comparisons_are_a_table():

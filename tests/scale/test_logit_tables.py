@@ -196,15 +196,6 @@ def test_columns_that_are_not_the_logits(problem, tmp_path, columns):
         recalibrate(tmp_path / "z.parquet", None, problem.card, out=tmp_path / "out")
 
 
-def test_a_codec_that_arrow_lacks_is_reported(problem, folder, tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise pa.ArrowNotImplementedError("no such codec")
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", refuse)
-    with raises("damaged"):
-        recalibrate(folder, None, problem.card, out=tmp_path / "out")
-
-
 def test_no_files(problem, tmp_path):
     with raises("damaged"):
         recalibrate(tmp_path / "nowhere", None, problem.card, out=tmp_path / "out")

@@ -1,5 +1,7 @@
 """Shifts of graphs with directions, attributes and types."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,7 +29,7 @@ def rows(graph):
 @given(graph=graphs(), which=st.integers(0, 3), level=st.floats(0, 1), seed=st.integers(0, 50))
 def test_edges_keep_their_attributes_and_the_types_of_their_ends(graph, which, level, seed):
     out = ON_EDGES[which](level)(graph, seed)
-    out._check_together()
+    Graph(**{item.name: getattr(out, item.name) for item in fields(out)})  # is checked
     for key in ("edge_weight", "edge_features", "edge_type"):
         value = getattr(out, key)
         assert (value is None) == (getattr(graph, key) is None)

@@ -153,13 +153,6 @@ def test_shares_of_nearly_all_nodes_are_alike_as_signals(card, graph, model):
     assert log_odds(0.996) < log_odds(0.9999)
 
 
-def test_log_odds_stay_finite():
-    assert log_odds(0.0) == pytest.approx(-log_odds(1.0))
-    assert np.isfinite(log_odds(0.0))
-    assert log_odds(0.75) == pytest.approx(np.log(3.0))
-    assert log_odds(None) == 0.0
-
-
 @pytest.mark.parametrize("level", [-0.6, 0.6])
 def test_agreement_across_edges_shows_both_signs_of_a_change_of_homophily(level):
     """Where neighbours hardly agree at the source, they may agree more or less than by chance."""

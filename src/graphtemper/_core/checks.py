@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +39,13 @@ def check_number(value: Any, name: str) -> float:
         return float(value)
     except OverflowError as error:
         raise errors.range(f"{name} is too large for float64; pass a smaller number.") from error
+
+
+def _within(value: Any, name: str, allowed: Callable[[float], bool], words: str) -> float:
+    number = check_number(value, name)
+    if not allowed(number):
+        raise errors.range(f"{name} must {words}, not {number:g}.")
+    return number
 
 
 def check_integer(value: Any, name: str, least: int, most: int | None = None) -> int:
@@ -73,10 +80,7 @@ def check_positive(value: float, name: str) -> float:
     Traceback (most recent call last):
     graphtemper.errors.InputError: lr must be positive and finite, not -1.
     """
-    number = check_number(value, name)
-    if not 0.0 < number < np.inf:
-        raise errors.range(f"{name} must be positive and finite, not {number:g}.")
-    return number
+    return _within(value, name, lambda number: 0.0 < number < np.inf, "be positive and finite")
 
 
 def check_non_negative(value: float, name: str) -> float:
@@ -93,18 +97,13 @@ def check_at_least(value: float, name: str, least: float) -> float:
     Traceback (most recent call last):
     graphtemper.errors.InputError: floor must be finite and at least 1, not 0.5.
     """
-    number = check_number(value, name)
-    if not least <= number < np.inf:
-        raise errors.range(f"{name} must be finite and at least {least:g}, not {number:g}.")
-    return number
+    words = f"be finite and at least {least:g}"
+    return _within(value, name, lambda number: least <= number < np.inf, words)
 
 
 def check_unit(value: float, name: str) -> float:
     """Return a number in [0, 1]."""
-    number = check_number(value, name)
-    if not 0.0 <= number <= 1.0:
-        raise errors.range(f"{name} must be between 0 and 1, not {number:g}.")
-    return number
+    return _within(value, name, lambda number: 0.0 <= number <= 1.0, "be between 0 and 1")
 
 
 def check_instance(value: Any, kind: type, name: str, call: str) -> None:
@@ -136,10 +135,7 @@ def check_fraction(value: float, name: str) -> float:
     Traceback (most recent call last):
     graphtemper.errors.InputError: dropout must be at least 0 and below 1, not 1.
     """
-    number = check_number(value, name)
-    if not 0.0 <= number < 1.0:
-        raise errors.range(f"{name} must be at least 0 and below 1, not {number:g}.")
-    return number
+    return _within(value, name, lambda number: 0.0 <= number < 1.0, "be at least 0 and below 1")
 
 
 def check_level(level: float) -> float:
@@ -151,10 +147,8 @@ def check_level(level: float) -> float:
     Traceback (most recent call last):
     graphtemper.errors.InputError: level must lie strictly between 0 and 1, not 90.
     """
-    number = check_number(level, "level")
-    if not 0.0 < number < 1.0:
-        raise errors.range(f"level must lie strictly between 0 and 1, not {number:g}.")
-    return number
+    words = "lie strictly between 0 and 1"
+    return _within(level, "level", lambda number: 0.0 < number < 1.0, words)
 
 
 def checked_level(family: str, level: float, low: float, high: float = math.inf) -> float:

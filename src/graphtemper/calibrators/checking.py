@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphtemper import errors
 from graphtemper._core.checks import FloatArray
@@ -60,15 +62,14 @@ def check(calibrator: Calibrator, graph: Graph | None = None, other: Graph | Non
         raise errors.no_labels("check takes a labelled graph.")
     predictor = getattr(calibrator, "predictor", None) or _nearest_mean(graph)
     thirds = np.array_split(np.arange(graph.num_nodes), 3)
-    given = _Given(
-        calibrator, graph, predictor(graph), np.array(graph.labels), thirds[1], thirds[0]
-    )
+    logits = np.asarray(predictor(graph), dtype=np.float64)
+    given = _Given(calibrator, graph, logits, np.array(graph.labels), thirds[1], thirds[0])
     first = given.fitted(graph, given.labels)
     here = first.transform(given.logits, graph, train_nodes=given.train)
     there_logits = predictor(other)
     there = first.transform(there_logits, other)
-    for found, logits in ((here, given.logits), (there, there_logits)):
-        _check_probabilities(calibrator, found, logits)
+    for found, of in ((here, logits), (there, there_logits)):
+        _check_probabilities(calibrator, found, of)
     hidden = np.full_like(given.labels, -1)
     visible = np.concatenate(thirds[:2])
     hidden[visible] = given.labels[visible]
@@ -82,20 +83,16 @@ def check(calibrator: Calibrator, graph: Graph | None = None, other: Graph | Non
     _check_refusals(given, first)
 
 
+@dataclass(frozen=True)
 class _Given:
     """A calibrator, and what it is fitted to."""
 
-    def __init__(
-        self,
-        calibrator: Calibrator,
-        graph: Graph,
-        logits: Any,
-        labels: Any,
-        nodes: Any,
-        train: Any,
-    ) -> None:
-        self.calibrator, self.graph, self.nodes, self.train = calibrator, graph, nodes, train
-        self.logits, self.labels = np.asarray(logits, dtype=np.float64), labels
+    calibrator: Calibrator
+    graph: Graph
+    logits: NDArray[Any]
+    labels: NDArray[Any]
+    nodes: NDArray[Any]
+    train: NDArray[Any]
 
     def fresh(self) -> Calibrator:
         return type(self.calibrator)(**self.calibrator.get_params())

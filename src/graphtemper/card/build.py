@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import errors, temperature
-from graphtemper._core.checks import FloatArray
+from graphtemper._core.checks import FloatArray, check_labels
 from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas, suspicions
 from graphtemper.card import budget as budgets
@@ -144,6 +144,7 @@ def plan(
     passes, recorded = _recognised(predictor, graph)
     observation = Observation(predictor, graph, rows, seed=seed, logits=compared)
     _check_classes(observation, len(shifts), others)
+    check_labels(labels, rows.size, observation.num_classes)
     suspicions.warn(_suspicions(graph, observation, labels))
     if privacy is not None:  # nothing below these lines reads a given label
         graph = _with_private_labels(graph, observation, privacy)

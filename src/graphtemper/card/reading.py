@@ -32,7 +32,7 @@ source than anywhere else, and the atlas exaggerates a drop. With the memory
 
 .. math:: \mu = \mathrm{clip}\big(\tfrac12 (\operatorname{logit} a' - s) - 1,\ 0,\ 1\big),
 
-where a' is the accuracy at labelled nodes outside the card, 0.3 of a drop is taken back and 0.25 of
+where a' is the accuracy at labelled nodes outside the card, 0.3 of a drop is taken back and 0.1 of
 it is a further deviation. Both were measured on block models of 10 and 20 classes.
 
 **Nothing to read.** Where the input is broken, all nodes have the same logits or the same features,
@@ -76,7 +76,7 @@ _MOVED = 0.0625
 NATURAL_DEVIATION, USUAL_GAP = 0.75, 0.36
 TAKEN_BACK = 0.75
 """Share of a rise above the source's accuracy that is taken back, and is a further deviation."""
-MEMORY_TAKEN_BACK, MEMORY_DEVIATION = 0.3, 0.25
+MEMORY_TAKEN_BACK, MEMORY_DEVIATION = 0.3, 0.1
 """Shares of a drop below the source's accuracy, for a model that knows its source by heart."""
 LARGEST_RISE = 4.0
 """A rise by more than this, in log-odds, is no larger: logits may be of any size."""

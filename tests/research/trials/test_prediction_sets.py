@@ -15,7 +15,6 @@ from graphtemper_research.trials.prediction_sets import (
     METHODS,
     SCORES,
     SHARE_TARGETS,
-    WEIGHTED,
 )
 from graphtemper_research.trials.trial import ATLAS, SOURCE, Source
 
@@ -81,7 +80,7 @@ def test_target_labels_only_score(finished, monkeypatch):
     labels[test] = (labels[test] + 1) % 3
     monkeypatch.setattr(Source, "prepare", lambda *a, **o: source)
     rotated = prediction_sets.measure(graph.replace(labels=labels), "SIGN", 1, QUICK_COMPOSITIONS)
-    label_free = {SOURCE, ATLAS, WEIGHTED}
+    label_free = {SOURCE, ATLAS}
     changed = 0
     for before, after in zip(read(folder)["rows"], rotated, strict=True):
         if before["method"] not in label_free or before["target"] in SHARE_TARGETS:

@@ -72,11 +72,12 @@ def exam_words(results: Results) -> str:
     goals = [bar for bar in results.read(FILE)["comparisons"] if bar["met"] is not None]
     met = sum(bar["met"] for bar in goals)
     models = ", ".join(NAMES.get(name, name) for name in distinct(own, "model"))
+    sources = len(results.read(FILE)["settings"]["sources"])
     return (
         "The claim: *when it says `trust`, the interval holds; when it cannot know, it says so.* "
         f"In these situations {held / trusted:.0%} of {trusted} trusted 90 % intervals hold "
-        f"({models}). {met} of {len(goals)} goals are reached; a number that misses its goal is "
-        "bold."
+        f"({models}, {sources} sources). {met} of {len(goals)} goals are reached; a number that "
+        "misses its goal is bold."
     )
 
 

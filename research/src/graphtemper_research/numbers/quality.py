@@ -411,8 +411,6 @@ def sets_shares(results: Results) -> str:
     methods = {
         "source-T": f"{NOTHING} ({SOURCE})",
         "atlas": "recalibrated",
-        "atlas, estimated shares": "recalibrated, estimated shares",
-        "source-T, true shares": f"{SOURCE}, true shares",
     }
     rows = [
         [score.upper(), *(cell(_sets(results, score, method), "moved") for method in methods)]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import betabinom
 
-from graphtemper import ConformalSets, Graph, Observation, metrics, recalibrate, shifts, temperature
+from graphtemper import ConformalSets, Graph, Observation, metrics, shifts, temperature
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
@@ -42,8 +42,7 @@ GRAPHS = (
 QUICK_GRAPHS = ("county_2012",)
 LEVEL = 0.9
 SCORES: tuple[Literal["aps", "raps", "daps"], ...] = ("aps", "raps", "daps")
-WEIGHTED, TRUE_SHARES = "atlas, estimated shares", "source-T, true shares"
-METHODS = (SOURCE, ATLAS, WEIGHTED, TRUE_SHARES, ORACLE)
+METHODS = (SOURCE, ATLAS, ORACLE)
 SHARE_TARGETS = ("equal class shares", "reversed class shares")
 # A coverage below this quantile of its law is not chance.
 CHANCE = 0.001
@@ -98,32 +97,20 @@ class SourceSets:
         """Score every method's sets of some nodes; labels are read only for that."""
         logits = Observation(self.source.predictor, target).all_logits
         truth = labels[nodes]
-        given = (self.source.predictor, target, self.source.card, nodes)
-        result = recalibrate(*given, seed=draw)
-        atlas, unchanged = trial.Answer.of(result), trial.Answer(self.source.card.temperature)
-        answers = {SOURCE: unchanged, ATLAS: atlas, WEIGHTED: atlas, TRUE_SHARES: unchanged}
-        true_shares = np.bincount(truth, minlength=logits.shape[1]) / nodes.size
-        # Where no class shares explain the predictions there are none, and thresholds stay.
-        estimated = recalibrate(*given, seed=draw, class_shares="estimate").class_shares
-        shares = {WEIGHTED: estimated, TRUE_SHARES: true_shares}
+        unchanged = trial.Answer(self.source.card.temperature)
+        answers = {SOURCE: unchanged, ATLAS: self.source.ask(target, nodes, draw)}
         rows: Rows = []
         for row in trial.score(logits[nodes], truth, answers):
             p = temperature.apply(logits, row["temperature"])
-            weights = shares.get(row["method"])
             coverage: dict[str, float] = {}
             for kind, sets in self.sets.items():
-                own = sets if weights is None else sets.for_shares(weights)
-                members = own.predict(p, target, nodes)
+                members = sets.predict(p, target, nodes)
                 coverage |= {
                     f"{kind} coverage": metrics.coverage(members, truth),
                     f"{kind} size": metrics.mean_set_size(members),
                     f"{kind} singletons": metrics.singleton_share(members),
                 }
-            facts = {
-                "target": name,
-                "card_nodes": self.source.num_nodes,
-                "weighted": weights is not None,
-            }
+            facts = {"target": name, "card_nodes": self.source.num_nodes}
             rows.append(facts | row | coverage)
         return rows
 
@@ -198,7 +185,6 @@ def bars(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
                 f"mean size {row['size']:.2f}",
             )
             for method, row in methods.items()
-            if method != TRUE_SHARES
         ]
         stated += [
             reported(
@@ -282,9 +268,8 @@ source temperature, of the atlas, or of the oracle, which sees the target's labe
 the mean coverage over fifteen shifts, *short* the mean shortfall below 0.9, *lowest* the worst
 shift, *size* the mean number of classes in a set, *singletons* the share of sets with one
 class. *New shares* is the mean over two targets whose graph is the source's but whose scored
-nodes have equal or reversed class shares. *Estimated shares* weights the thresholds with the
-class shares that `recalibrate` reports, where it reports any; *true shares* with those from the
-labels. A set is never empty: where a model is right more often than 0.9, its sets cover more.""",
+nodes have equal or reversed class shares. A set is never empty: where a model is right more often
+than 0.9, its sets cover more.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, level=LEVEL),
     rows=summarise,
     bars=bars,
