@@ -20,9 +20,10 @@ def moments(graph):
     return np.mean(graph.features, axis=0), np.std(graph.features, axis=0)
 
 
-@pytest.mark.parametrize(
-    "change", [*SHIFTS.values(), *WITHOUT_SIGNAL.values(), *HAPPENED.values()], ids=str
-)
+CHANGES = SHIFTS | WITHOUT_SIGNAL | HAPPENED
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_something_changes_and_labels_stay(graph, change):
     found, again = change(graph, 3), change(graph, 3)
     assert found.labels.tolist() == graph.labels.tolist()
