@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers import raises
 
-from graphtemper import Graph, recalibrate
+from graphtemper import Graph, recalibrate, scale
 from graphtemper.scale import StoredGraph
 
 from .conftest import answered, pa, pq, stored, written
@@ -150,3 +150,11 @@ def test_arrays_of_logits_need_no_parquet(problem, tmp_path, monkeypatch):
     blind = Graph(features=np.zeros((2000, 12)), edges=[])
     expected = recalibrate(logits, blind, problem.card).signals["confidence"]
     assert found.signals["confidence"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_former_call_gives_the_same_answer_and_says_what_replaces_it(problem, tmp_path):
+    known = {"card": problem.card, "model": problem.model, "sample": 400}
+    with pytest.warns(DeprecationWarning, match="use graphtemper.recalibrate"):
+        found = scale.recalibrate(**problem.tables, **known, out=tmp_path / "former")
+    expected = answered(problem, tmp_path / "now")
+    assert written(found.out) == written(expected.out)
