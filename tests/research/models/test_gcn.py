@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 from graphtemper import csbm  # noqa: E402
 from graphtemper.temperature import apply  # noqa: E402
 from graphtemper_research.models import GCN  # noqa: E402
-from graphtemper_research.models.gcn import Watch  # noqa: E402
+from graphtemper_research.models.gcn_training import Watch  # noqa: E402
 
 TRAIN, VAL, TEST = range(600), range(600, 800), slice(800, 1000)
 

@@ -16,36 +16,6 @@ from graphtemper.graph import Graph, Nodes, operator, select_labelled
 from graphtemper.models import ProjectedPasses
 
 
-class Watch:
-    """The best epoch so far by validation loss and accuracy, and when to stop.
-
-    Without patience an epoch is better if its loss is lower, and training never ends early. With
-    patience the rule is that of the authors of GAT: an epoch is better if neither number is worse
-    than the best so far, and training ends after ``patience`` epochs in a row in which both are
-    worse.
-    """
-
-    def __init__(self, patience: int | None) -> None:
-        self.patience, self.idle = patience, 0
-        self.loss, self.accuracy = np.inf, -np.inf
-
-    @property
-    def ended(self) -> bool:
-        """Whether training has ended."""
-        return self.patience is not None and self.idle >= self.patience
-
-    def improved(self, loss: float, accuracy: float) -> bool:
-        """Say whether an epoch with these scores is the best so far."""
-        if self.patience is None:
-            better = loss < self.loss
-            self.loss = min(self.loss, loss)
-            return better
-        gains = (loss <= self.loss, accuracy >= self.accuracy)
-        self.idle = 0 if any(gains) else self.idle + 1
-        self.loss, self.accuracy = min(self.loss, loss), max(self.accuracy, accuracy)
-        return all(gains)
-
-
 class GCN(HasParameters):
     """A graph convolutional network for node classification.
 
@@ -137,7 +107,7 @@ class GCN(HasParameters):
             ``val_nodes`` are worse than the best so far. The weights are then those of the last
             epoch in which neither is.
         """
-        from graphtemper_research.models.gcn_training import train
+        from graphtemper_research.models.gcn_training import Watch, train
 
         rows = select_labelled(graph, nodes)[0]
         val_rows = None if val_nodes is None else select_labelled(graph, val_nodes)[0]

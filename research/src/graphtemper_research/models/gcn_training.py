@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +15,57 @@ from torch import Tensor
 from graphtemper import Graph, errors
 from graphtemper.calibrators.training import product, threads_for
 from graphtemper.graph import operator
-from graphtemper_research.models.gcn import GCN, Watch
 from graphtemper_research.models.losses import named
 
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
+class Settings(Protocol):
+    """What the loop reads of a model."""
+
+    hidden: int
+    layers: int
+    epochs: int
+    lr: float
+    weight_decay: float
+    dropout: float
+    loss: str
+    gamma: float | None
+    seed: int
+
+
+class Watch:
+    """The best epoch so far by validation loss and accuracy, and when to stop.
+
+    Without patience an epoch is better if its loss is lower, and training never ends early. With
+    patience the rule is that of the authors of GAT: an epoch is better if neither number is worse
+    than the best so far, and training ends after ``patience`` epochs in a row in which both are
+    worse.
+    """
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience, self.idle = patience, 0
+        self.loss, self.accuracy = np.inf, -np.inf
+
+    @property
+    def ended(self) -> bool:
+        """Whether training has ended."""
+        return self.patience is not None and self.idle >= self.patience
+
+    def improved(self, loss: float, accuracy: float) -> bool:
+        """Say whether an epoch with these scores is the best so far."""
+        if self.patience is None:
+            better = loss < self.loss
+            self.loss = min(self.loss, loss)
+            return better
+        gains = (loss <= self.loss, accuracy >= self.accuracy)
+        self.idle = 0 if any(gains) else self.idle + 1
+        self.loss, self.accuracy = min(self.loss, loss), max(self.accuracy, accuracy)
+        return all(gains)
+
+
 def train(
-    model: GCN,
+    model: Settings,
     graph: Graph,
     rows: NDArray[np.int64],
     val_rows: NDArray[np.int64] | None,
