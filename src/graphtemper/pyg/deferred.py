@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,9 +28,6 @@ from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.passes import ForwardPasses, ProjectedPasses
 from graphtemper.pyg.inputs import Inputs
-
-if TYPE_CHECKING:
-    from graphtemper.pyg.wrap import Predictor
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 MakeInputs = Callable[[torch.device, torch.dtype], Inputs]
@@ -205,6 +202,20 @@ class LinearMaps:
         return key
 
 
+class Wrapped(Protocol):
+    """A wrapped module, `graphtemper.pyg.wrap.Predictor`."""
+
+    def __call__(self, graph: Graph) -> Float32:
+        """Return logits (N, K) for every node."""
+
+    @property
+    def maps(self) -> LinearMaps:
+        """The matrices through which it reads features."""
+
+    def logits_of(self, make: MakeInputs, graph: Graph) -> Float32:
+        """Return the logits of every node of some inputs, made of a graph."""
+
+
 @dataclass(frozen=True, eq=False)
 class ModulePasses:
     """The passes of a module that reads features through some of its matrices; see `Passes`.
@@ -213,7 +224,7 @@ class ModulePasses:
     with the features, it is called on changed features.
     """
 
-    predictor: Predictor
+    predictor: Wrapped
     projected: ProjectedPasses
     thread_safe: bool = False
     cheap: bool = False
@@ -230,7 +241,7 @@ class ModulePasses:
         return ForwardPasses(self.predictor).run(graph, **changes)
 
 
-def passes_through_maps(predictor: Predictor, num_features: int | None) -> ModulePasses | None:
+def passes_through_maps(predictor: Wrapped, num_features: int | None) -> ModulePasses | None:
     """Return passes through the module's first matrices; None if it is not known to have any.
 
     Through which matrices it reads features is found by a call on a tiny graph.
@@ -255,7 +266,7 @@ def passes_through_maps(predictor: Predictor, num_features: int | None) -> Modul
 
 
 def _finished(
-    predictor: Predictor, keys: tuple[Key, ...], projected: Float32, graph: Graph
+    predictor: Wrapped, keys: tuple[Key, ...], projected: Float32, graph: Graph
 ) -> Float32:
     """Return the logits of a graph whose features times the matrices are known, side by side."""
     widths = [predictor.maps.known[key].shape[1] for key in keys]
@@ -270,7 +281,7 @@ def _finished(
     return _logits(predictor, graph, product)
 
 
-def _logits(predictor: Predictor, graph: Graph, product: Callable[[Key], Float32]) -> Float32:
+def _logits(predictor: Wrapped, graph: Graph, product: Callable[[Key], Float32]) -> Float32:
     """Return the logits of a module on stand-ins, given the products with its matrices."""
     both = np.concatenate([graph.edges, graph.edges[:, ::-1]]).T.astype(np.int64)
     shape = (graph.num_nodes, graph.num_features)
