@@ -19,6 +19,8 @@ from graphtemper import Graph, SourceCard, metrics, recalibrate, temperature
 from graphtemper.errors import GraphTemperError, GraphTemperWarning
 from graphtemper.models import SIGN
 
+pytestmark = pytest.mark.filterwarnings("ignore:in the source")  # models that were not trained
+
 NUM_CLASSES, NUM_FEATURES = 3, 6
 NO_EDGES = np.empty((0, 2), int)
 # Multiplies the number of examples, for a longer search by hand.

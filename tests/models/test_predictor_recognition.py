@@ -10,6 +10,8 @@ from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.errors import InputError, ModelError
 from graphtemper.models.predictor import fingerprint, predict
 
+pytestmark = pytest.mark.filterwarnings("ignore:in the source")  # models that were not trained
+
 GRAPH = csbm.sample(200, 6, 0.8, 1.0, num_features=4, seed=1)
 TARGET = csbm.sample(150, 6, 0.7, 1.0, num_features=4, seed=2)
 FEW = {"noise": (0.5,), "drop": (0.5,), "rewire": (0.3,)}

@@ -14,7 +14,7 @@ import pytest
 from tests.helpers import needs
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = {".mplstyle", ".py", ".js", ".css", ".html", ".json", ".csv", ".typed"}
+SHIPPED = {".mplstyle", ".py", ".js", ".css", ".html", ".json", ".csv", ".typed", ".txt"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 

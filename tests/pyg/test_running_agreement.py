@@ -236,6 +236,7 @@ def test_an_error_inside_the_module_is_reported_as_that_error():
         predictor(TakesData("pos")).check(data)
 
 
+@pytest.mark.filterwarnings("ignore:in the source", "ignore:.* training mask")  # not trained
 def test_card_and_recalibration_take_data_and_check_it(tmp_path):
     small = {"compositions": 0, "shifts": FEW_SHIFTS}
     net = nn.SGConv(FEATURES, CLASSES, K=1)

@@ -31,6 +31,10 @@ from .data import (  # noqa: E402
     weighted,
 )
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:in the source", "ignore:.* training mask"
+)  # not trained
+
 RELATIONS = 3
 
 

@@ -16,6 +16,8 @@ from graphtemper.signals.graph_parts import Field, InMemory, Reach
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe
 
+pytestmark = pytest.mark.filterwarnings("ignore:in the source")  # models that were not trained
+
 FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
 AVERAGES = ("feature", "own_feature", "edge", "wedge", "held")
 

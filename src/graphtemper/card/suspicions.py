@@ -70,8 +70,9 @@ def of_labels(
     Examples
     --------
     >>> truth = np.arange(300) % 3
-    >>> [text[:62] for text in of_labels((truth + 1) % 3, truth, 3, "the source")]
-    ["in the source 0.0% of the predictions agree with the labels, a"]
+    >>> for text in of_labels((truth + 1) % 3, truth, 3, "the source"):
+    ...     print(text)
+    in the source 0.0% of the predictions agree with the labels, and 100.0% would if ...
     >>> list(of_labels(truth, truth, 3, "the source"))
     []
     """

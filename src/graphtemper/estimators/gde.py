@@ -87,7 +87,9 @@ class GDE(HasParameters):
         return fitted(self, "strength_") if self.calibrated else self.strength
 
     def _disagreement(self, observation: Observation, strength: float) -> float:
-        votes = observation.votes(self.kind, self.passes, level=strength, share=strength)
+        unused = {"feature": "share", "edge": "level"}.get(self.kind)
+        given = {name: strength for name in ("level", "share") if name != unused}
+        votes = observation.votes(self.kind, self.passes, **given)
         return signals.pairwise_disagreement(votes)
 
     def _matching_strength(self, source: Observation, error: float) -> float:

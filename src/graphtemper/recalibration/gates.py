@@ -165,7 +165,13 @@ def why_closed(
 
     Examples
     --------
-    >>> result = recalibrate(model, target, card)
+    >>> from graphtemper import SourceCard, csbm, recalibrate
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(200))
+    >>> few = {"noise": (1.0,), "drop": (0.5,), "add": (1.0,)}
+    >>> card = SourceCard.build(model, g, range(200, 400), compositions=0, shifts=few)
+    >>> result = recalibrate(model, g, card, range(200, 400))
     >>> gates = [Gate.parse(text) for text in ("accuracy<0.99", "accuracy<0.01", "recall<0.5")]
     >>> found = why_closed(gates, result, result.metrics(positive=1))
     >>> list(found), list(why_closed(gates, result))

@@ -161,7 +161,7 @@ def recalibrate(
     >>> better = recalibrate(model, target, card, labels=labels)
     >>> before, after = result.accuracy, better.accuracy
     >>> better.num_labels, round(before.high - before.low, 2), round(after.high - after.low, 2)
-    (50, 0.14, 0.1)
+    (50, 0.14, 0.11)
     """
     check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
     if sample is not None:

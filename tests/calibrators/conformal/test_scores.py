@@ -74,7 +74,7 @@ def test_diffusion_against_dense_matrices(delta):
         (lambda: conformal.aps([[2.0, -1.0]]), "range"),
         (lambda: conformal.aps(np.empty((0, 3))), "empty"),
         (lambda: conformal.aps([[0.5, 0.5]], [0.1, 0.2]), "shape"),
-        (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), "range"),
+        (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), "not-finite"),
         (lambda: conformal.raps([[0.5, 0.5]], lam=-1.0), "range"),
     ],
 )

@@ -101,7 +101,7 @@ def posterior(
     --------
     >>> values = posterior(Estimate.of_log_odds(0.0, 1.0, "atlas"), (0.9, 0.09), 50)
     >>> accuracy(values).low.__round__(2), accuracy(values).high.__round__(2)
-    (0.78, 0.94)
+    (0.8, 0.95)
     """
     value, variance = found
     share = min(max(value, 0.5 / (count + 1.0)), 1.0 - 0.5 / (count + 1.0))
@@ -145,10 +145,10 @@ def more_labels(accuracy: Estimate, half_width: float) -> int:
     >>> prior = Estimate.of_log_odds(1.0, 0.8, "atlas")
     >>> now = accuracy(posterior(prior, (0.8, 0.16), 50))
     >>> more_labels(now, 0.06), more_labels(now, 0.1)
-    (60, 0)
+    (63, 0)
     >>> then = accuracy(posterior(prior, (0.8, 0.16), 110))
     >>> round(then.half_width, 3)
-    0.06
+    0.061
     """
     value = min(max(accuracy.value, 0.01), 0.99)
     precision = max(accuracy.deviation, 1e-9) ** -2
